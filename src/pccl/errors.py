@@ -1,0 +1,58 @@
+"""What can go wrong, by meaning.
+
+::
+
+    PcclError                 anything a user can mend: bad input, an impossible task, a wrong schedule
+    ├── UnitError             a size, time or bandwidth that cannot be read
+    ├── TopologyError         a network that is not one
+    ├── CollectiveError       a collective that makes no sense on its topology
+    ├── InfeasibleError       a task that no schedule can fulfil
+    ├── VerificationError     an algorithm that breaks a rule
+    └── FormatError           a file that cannot be read
+    InternalError             our bug: please report it
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CollectiveError",
+    "FormatError",
+    "InfeasibleError",
+    "InternalError",
+    "PcclError",
+    "TopologyError",
+    "UnitError",
+    "VerificationError",
+]
+
+
+class PcclError(Exception):
+    """Base of every error that a user can mend."""
+
+
+class UnitError(PcclError):
+    """A size, time or bandwidth is malformed or lacks its unit."""
+
+
+class TopologyError(PcclError):
+    """A topology is malformed, or a device or link is not in it."""
+
+
+class CollectiveError(PcclError):
+    """A collective is malformed, or does not fit the topology."""
+
+
+class InfeasibleError(PcclError):
+    """No schedule exists, for example because a destination cannot be reached."""
+
+
+class VerificationError(PcclError):
+    """An algorithm breaks a rule of the network or a promise of its collectives."""
+
+
+class FormatError(PcclError):
+    """A file is malformed, corrupted, or of an unknown version."""
+
+
+class InternalError(Exception):
+    """A bug in PCCL itself; please report it together with the input."""

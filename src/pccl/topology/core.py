@@ -1,0 +1,390 @@
+"""The network: devices (NPUs and switches) and the directed links between them, in immutable NumPy columns.
+
+NPUs are numbered from zero, switches follow. A link is held by a transfer for its transmission time and delivers
+after a further ``latency``; an ``exclusive`` link is held for both, as in the paper's time-expanded network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pccl.errors import TopologyError
+from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse
+
+__all__ = ["Link", "Switch", "Topology"]
+
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+NPU, SWITCH, ABSENT = 0, 1, 2
+UNLIMITED = 0  # value of `buffer` for a switch that holds any number of chunks
+# Transmission times are computed in int64 four decimal digits at a time, which this keeps exact.
+_BANDWIDTH_LIMIT = 9 * 10**14
+
+
+@dataclass(frozen=True)
+class Link:
+    """One directed physical connection, as users write it down."""
+
+    src: int
+    dst: int
+    bandwidth: Bandwidth
+    latency: Time
+    exclusive: bool = False
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A device that stores and forwards chunks but takes part in no collective.
+
+    Parameters
+    ----------
+    name
+        What to call it; ``"switch0"``, ``"switch1"``, … when empty.
+    buffer
+        How many chunks it holds at once, each from its first byte received to its last byte sent; ``None`` for any.
+    multicast
+        Whether one stored chunk may leave over several links at the same time (and partial sums of one chunk may come
+        in over several links at the same time). Without it they do so one after another.
+    """
+
+    name: str = ""
+    buffer: int | None = None
+    multicast: bool = True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Topology:
+    """An immutable network.
+
+    Build one with the generators of :mod:`pccl.topology`, from a file, or with :meth:`from_links`.
+
+    Attributes
+    ----------
+    name
+        What to call it.
+    kind
+        Per device: NPU, switch, or absent (a device taken out by :meth:`without` keeps its number).
+    buffer, multicast
+        Per device: the limits of switches, see :class:`Switch`; a ``buffer`` of 0 is unlimited.
+    labels
+        Per device: its name.
+    src, dst, latency, bandwidth, exclusive
+        Per link: device numbers, picoseconds, bytes per second, and whether latency holds the link too.
+    shape
+        The NPUs as a row-major grid, for topologies that are products; otherwise ``(number of NPUs,)``.
+
+    Examples
+    --------
+    >>> Topology.from_links(2, [Link(0, 1, "50GB/s", "500ns"), Link(1, 0, "50GB/s", "500ns")], name="pair")
+    Topology('pair': 2 NPUs, 2 links, 50GB/s, 500ns)
+    """
+
+    name: str
+    kind: NDArray[np.int8]
+    buffer: Ints
+    multicast: Bools
+    labels: tuple[str, ...]
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    latency: Ints
+    bandwidth: Ints
+    exclusive: Bools
+    shape: tuple[int, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        dtypes = {"kind": np.int8, "multicast": np.bool_, "exclusive": np.bool_, "src": np.int32, "dst": np.int32}
+        for name in _COLUMNS:
+            column: NDArray[Any] = np.array(getattr(self, name), dtype=dtypes.get(name, np.int64))
+            column.setflags(write=False)
+            object.__setattr__(self, name, column)
+        object.__setattr__(self, "labels", tuple(self.labels))
+        object.__setattr__(self, "shape", tuple(self.shape) or (self.num_npus,))
+        _check(self)
+
+    @classmethod
+    def from_links(
+        cls,
+        npus: int | Sequence[str],
+        links: Iterable[Link],
+        switches: Iterable[Switch] = (),
+        *,
+        name: str = "custom",
+        shape: Sequence[int] = (),
+    ) -> Topology:
+        """Build a topology link by link; ``npus`` is their number, or their names."""
+        names = [f"npu{i}" for i in range(npus)] if isinstance(npus, int) else list(npus)
+        boxes, wires = list(switches), list(links)
+        for switch in boxes:
+            if switch.buffer is not None and switch.buffer < 1:
+                raise TopologyError(f"switch {switch.name!r} has a buffer of {switch.buffer}; it must hold a chunk")
+        count = len(names) + len(boxes)
+        names += [switch.name or f"switch{i}" for i, switch in enumerate(boxes)]
+        for i, wire in enumerate(wires):
+            for end in (wire.src, wire.dst):
+                if not 0 <= end < count:
+                    raise TopologyError(f"link {i} ({wire.src} -> {wire.dst}): there is no device {end}")
+        what = [f"of link {i} ({wire.src} -> {wire.dst})" for i, wire in enumerate(wires)]
+        return cls(
+            name=name,
+            kind=np.repeat(np.array([NPU, SWITCH], np.int8), [count - len(boxes), len(boxes)]),
+            buffer=_padded(count, [switch.buffer or UNLIMITED for switch in boxes]),
+            multicast=_padded(count, [switch.multicast for switch in boxes], fill=1).astype(np.bool_),
+            labels=tuple(names),
+            src=np.array([wire.src for wire in wires], np.int32),
+            dst=np.array([wire.dst for wire in wires], np.int32),
+            latency=np.array(
+                [parse(Picoseconds, wire.latency, f"latency {w}") for wire, w in zip(wires, what, strict=True)],
+                np.int64,
+            ),
+            bandwidth=np.array(
+                [parse(BytesPerSecond, wire.bandwidth, f"bandwidth {w}") for wire, w in zip(wires, what, strict=True)],
+                np.int64,
+            ),
+            exclusive=np.array([wire.exclusive for wire in wires], np.bool_),
+            shape=tuple(shape),
+        )
+
+    # --- what is in it -------------------------------------------------------------------------------------------
+
+    @property
+    def num_devices(self) -> int:
+        """Number of devices, absent ones included."""
+        return len(self.kind)
+
+    @property
+    def num_links(self) -> int:
+        """Number of directed links."""
+        return len(self.src)
+
+    @cached_property
+    def npus(self) -> Ints:
+        """Device numbers of the NPUs, ascending."""
+        return np.flatnonzero(self.kind == NPU)
+
+    @cached_property
+    def switches(self) -> Ints:
+        """Device numbers of the switches, ascending."""
+        return np.flatnonzero(self.kind == SWITCH)
+
+    @property
+    def num_npus(self) -> int:
+        """Number of NPUs."""
+        return int(np.count_nonzero(self.kind == NPU))
+
+    @cached_property
+    def limited(self) -> bool:
+        """Whether any switch has a finite buffer or lacks multicast."""
+        return bool(np.any(self.kind[(self.buffer != UNLIMITED) | ~self.multicast] == SWITCH))
+
+    def is_switch(self, device: int) -> bool:
+        """Whether the device is a switch."""
+        return bool(self.kind[device] == SWITCH)
+
+    def device_text(self, device: int) -> str:
+        """How messages name a device: ``NPU 3`` or ``switch 8 (nvswitch0)``."""
+        if self.kind[device] == NPU:
+            plain = self.labels[device] == f"npu{device}"
+            return f"NPU {device}" if plain else f"NPU {device} ({self.labels[device]})"
+        word = "switch" if self.kind[device] == SWITCH else "absent device"
+        return f"{word} {device} ({self.labels[device]})"
+
+    def link_text(self, link: int) -> str:
+        """How messages name a link: ``link 5 (NPU 0 -> NPU 1)``."""
+        return f"link {link} ({self.device_text(self.src[link])} -> {self.device_text(self.dst[link])})"
+
+    @cached_property
+    def out_links(self) -> tuple[Ints, Ints]:
+        """Links by source: those of device ``d`` are ``links[offsets[d]:offsets[d + 1]]``."""
+        return _grouped(self.src, self.num_devices)
+
+    @cached_property
+    def in_links(self) -> tuple[Ints, Ints]:
+        """Links by destination: those of device ``d`` are ``links[offsets[d]:offsets[d + 1]]``."""
+        return _grouped(self.dst, self.num_devices)
+
+    def transmission(self, sizes: ArrayLike, links: ArrayLike) -> Ints:
+        """Picoseconds that each size (bytes) takes to pass each link, rounded up; latency comes on top.
+
+        Examples
+        --------
+        >>> link = Link(0, 1, "50GiB/s", "500ns")
+        >>> Topology.from_links(2, [link]).transmission(2**20, 0).item()
+        19531250
+        """
+        bandwidth = self.bandwidth[np.asarray(links)]
+        whole, rest = np.divmod(np.asarray(sizes, dtype=np.int64), bandwidth)
+        for _ in range(3):  # long division, as size * 10**12 does not fit an int64
+            digits, rest = np.divmod(rest * 10_000, bandwidth)
+            whole = whole * 10_000 + digits
+        return np.asarray(whole + (rest > 0), dtype=np.int64)
+
+    # --- verbs ---------------------------------------------------------------------------------------------------
+
+    def transpose(self) -> Topology:
+        """Return the same network with every link turned round; links keep their numbers."""
+        return replace(self, name=f"{self.name} transposed", src=self.dst, dst=self.src)
+
+    def without(
+        self, *, links: Iterable[int | tuple[int, int]] = (), devices: Iterable[int] = (), name: str | None = None
+    ) -> Topology:
+        """Return what is left when links or devices fail.
+
+        Devices keep their numbers, so that process groups keep their meaning. A pair ``(src, dst)`` takes out every
+        link from ``src`` to ``dst``; a number takes out one link.
+
+        Examples
+        --------
+        >>> pair = [Link(0, 1, "50GB/s", "500ns"), Link(1, 0, "50GB/s", "500ns")]
+        >>> Topology.from_links(2, pair, name="pair").without(links=[(0, 1)])
+        Topology('pair, damaged': 2 NPUs, 1 link, 50GB/s, 500ns)
+        """
+        gone = np.zeros(self.num_devices, np.bool_)
+        for device in devices:
+            self._check_device(device)
+            gone[device] = True
+        keep = ~(gone[self.src] | gone[self.dst])
+        for link in links:
+            keep[self._find_links(link)] = False
+        return replace(
+            self,
+            name=f"{self.name}, damaged" if name is None else name,
+            kind=np.where(gone, np.int8(ABSENT), self.kind),
+            **{column: getattr(self, column)[keep] for column in _LINK_COLUMNS},
+        )
+
+    def restrict(self, devices: Iterable[int]) -> Topology:
+        """Return only these devices and the links among them; numbers stay as they are."""
+        keep = set(devices)
+        for device in keep:
+            self._check_device(device)
+        present = np.flatnonzero(self.kind != ABSENT).tolist()
+        return self.without(devices=[d for d in present if d not in keep], name=f"{self.name}, restricted")
+
+    def unroll_switches(self) -> Topology:
+        """Replace every switch by direct links between its neighbours.
+
+        A device that reached ``k`` others through a switch gets ``k`` links that share its bandwidth: a direct link
+        has the smaller of (bandwidth in / ways out) and (bandwidth out / ways in), and both latencies.
+        """
+        links = list(
+            zip(*(getattr(self, column).tolist() for column in ("src", "dst", "bandwidth", "latency", "exclusive")),
+                strict=True)
+        )  # fmt: skip
+        for switch in self.switches.tolist():
+            into = [link for link in links if link[1] == switch]
+            out = [link for link in links if link[0] == switch]
+            links = [link for link in links if switch not in link[:2]]
+            for src, _, bandwidth_in, latency_in, exclusive_in in into:
+                ways_out = sum(link[1] != src for link in out)
+                for _, dst, bandwidth_out, latency_out, exclusive_out in out:
+                    if src != dst:
+                        ways_in = sum(link[0] != dst for link in into)
+                        bandwidth = min(bandwidth_in // ways_out, bandwidth_out // ways_in)
+                        links.append((src, dst, bandwidth, latency_in + latency_out, exclusive_in or exclusive_out))
+        npus = self.npus.tolist()
+        number = {device: i for i, device in enumerate(npus)}
+        return Topology.from_links(
+            [self.labels[device] for device in npus],
+            [Link(number[s], number[d], BytesPerSecond(b), Picoseconds(a), bool(x)) for s, d, b, a, x in links],
+            name=f"{self.name}, unrolled",
+            shape=self.shape if len(npus) == int(np.prod(self.shape)) else (),
+        )
+
+    def _check_device(self, device: int) -> None:
+        if not 0 <= device < self.num_devices or self.kind[device] == ABSENT:
+            raise TopologyError(f"{self.name} has no device {device}")
+
+    def _find_links(self, link: int | tuple[int, int]) -> Ints:
+        if isinstance(link, tuple):
+            found = np.flatnonzero((self.src == link[0]) & (self.dst == link[1]))
+            if not len(found):
+                raise TopologyError(f"{self.name} has no link {link[0]} -> {link[1]}")
+            return found
+        if not 0 <= link < self.num_links:
+            raise TopologyError(f"{self.name} has no link {link}; it has {self.num_links}")
+        return np.array([link])
+
+    # --- as a value ----------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Topology):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.num_devices, self.src.tobytes(), self.dst.tobytes()))
+
+    def __repr__(self) -> str:
+        counts = [_count(self.num_npus, "NPU")]
+        if len(self.switches):
+            counts.append(_count(len(self.switches), "switch", "es"))
+        counts.append(_count(self.num_links, "link"))
+        if self.num_links:
+            counts += [_span(self.bandwidth, BytesPerSecond), _span(self.latency, Picoseconds)]
+        return f"Topology({self.name!r}: {', '.join(counts)})"
+
+
+_LINK_COLUMNS = ("src", "dst", "latency", "bandwidth", "exclusive")
+_DEVICE_COLUMNS = ("kind", "buffer", "multicast")
+_COLUMNS = _DEVICE_COLUMNS + _LINK_COLUMNS
+
+
+def _check(topology: Topology) -> None:
+    for columns, count in ((_DEVICE_COLUMNS, len(topology.kind)), (_LINK_COLUMNS, len(topology.src))):
+        for column in columns:
+            if getattr(topology, column).shape != (count,):
+                raise TopologyError(f"{topology.name}: column {column!r} must have {count} entries")
+    if len(topology.labels) != topology.num_devices:
+        raise TopologyError(f"{topology.name}: {len(topology.labels)} names for {topology.num_devices} devices")
+    if len(set(topology.labels)) != len(topology.labels):
+        seen: set[str] = set()
+        twice = next(label for label in topology.labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
+        raise TopologyError(f"{topology.name}: two devices are called {twice!r}")
+    if topology.num_npus == 0:
+        raise TopologyError(f"{topology.name} has no NPU")
+    _check_links(topology)
+
+
+def _check_links(topology: Topology) -> None:
+    src, dst = topology.src, topology.dst
+    outside = (src < 0) | (dst < 0) | (src >= topology.num_devices) | (dst >= topology.num_devices)
+    checks: tuple[tuple[Any, str], ...] = (
+        (outside, "ends at a device that does not exist"),
+        (src == dst, "leads from a device to itself"),
+        (topology.bandwidth <= 0, "has no bandwidth; it must be positive"),
+        (topology.bandwidth > _BANDWIDTH_LIMIT, "has a bandwidth beyond 900 TB/s"),
+        (topology.latency < 0, "has a negative latency"),
+    )
+    for wrong, text in checks:
+        if np.any(wrong):
+            link = int(np.argmax(wrong))
+            raise TopologyError(f"{topology.name}: link {link} ({src[link]} -> {dst[link]}) {text}")
+    absent = topology.kind == ABSENT
+    if np.any(absent[src] | absent[dst]):
+        raise TopologyError(f"{topology.name}: a link ends at an absent device")
+
+
+def _grouped(keys: NDArray[np.int32], count: int) -> tuple[Ints, Ints]:
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(keys, minlength=count), out=offsets[1:])
+    return offsets, np.argsort(keys, kind="stable").astype(np.int64)
+
+
+def _padded(count: int, values: Sequence[int], fill: int = 0) -> Ints:
+    return np.concatenate([np.full(count - len(values), fill, np.int64), np.array(values, np.int64)])
+
+
+def _count(number: int, word: str, plural: str = "s") -> str:
+    return f"{number} {word}{'' if number == 1 else plural}"
+
+
+def _span(column: Ints, kind: type[BytesPerSecond] | type[Picoseconds]) -> str:
+    low, high = kind(column.min()), kind(column.max())
+    return str(low) if low == high else f"{low} to {high}"

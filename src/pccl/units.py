@@ -1,0 +1,153 @@
+"""Sizes, times and bandwidths: text with a unit on the outside, exact integers inside.
+
+Bytes, picoseconds and bytes per second are plain integers that remember their unit, so ``Bytes(1024)`` is accepted
+wherever ``"1KiB"`` is, while a bare ``1024`` is refused: a number without a unit is how factors of 1,000 get lost.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import ClassVar, TypeAlias, TypeVar
+
+from pccl.errors import UnitError
+
+__all__ = ["Bandwidth", "Bytes", "BytesPerSecond", "Picoseconds", "Size", "Time", "parse"]
+
+Q = TypeVar("Q", bound="Quantity")
+
+_DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_LIMIT = 2**62  # leaves room to add two quantities in an int64
+_NUMBER_AND_UNIT = re.compile(r"\s*([0-9][0-9_]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A-Za-zµμ/]*)\s*")
+
+
+class Quantity(int):
+    """An integer that knows its unit."""
+
+    word: ClassVar[str]
+    units: ClassVar[dict[str, Fraction]]
+    suggestion: ClassVar[str]
+    shown: ClassVar[tuple[tuple[str, int], ...]]
+
+    def __str__(self) -> str:
+        """Exact text that reads back as the same quantity, in the largest unit that keeps it short."""
+        for unit, factor in self.shown:
+            if int(self) >= factor:
+                scaled = Fraction(int(self), factor)
+                text = f"{float(scaled):.6f}".rstrip("0").rstrip(".")
+                if Fraction(text) == scaled:
+                    return f"{text}{unit}"
+        return f"{int(self)}{self.shown[-1][0]}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({int(self)})"
+
+
+class Bytes(Quantity):
+    """A size in bytes.
+
+    Examples
+    --------
+    >>> str(Bytes(8 * 2**20)), str(Bytes(10**9)), str(Bytes(1000))
+    ('8MiB', '1GB', '1000B')
+    """
+
+    word = "size"
+    # nccl-tests counts 128M as 128 * 2**20, and so do we; 128MB is 128 * 10**6.
+    units: ClassVar[dict[str, Fraction]] = {
+        **{f"{prefix}B": Fraction(factor) for prefix, factor in (_DECIMAL | _BINARY).items()},
+        **{prefix[0]: Fraction(factor) for prefix, factor in _BINARY.items()},
+        **{prefix[0].lower(): Fraction(factor) for prefix, factor in list(_BINARY.items())[:3]},
+    }
+    suggestion = "B, KiB or MiB"
+    shown = (("TB", 10**12), ("GiB", 2**30), ("GB", 10**9), ("MiB", 2**20), ("MB", 10**6), ("KiB", 2**10), ("B", 1))
+
+
+class Picoseconds(Quantity):
+    """A time in picoseconds.
+
+    Examples
+    --------
+    >>> str(Picoseconds(500_000)), str(Picoseconds(19_531_250))
+    ('500ns', '19.53125us')
+    """
+
+    word = "time"
+    units: ClassVar[dict[str, Fraction]] = {
+        "ps": Fraction(1),
+        "ns": Fraction(10**3),
+        **dict.fromkeys(("us", "µs", "μs"), Fraction(10**6)),
+        "ms": Fraction(10**9),
+        "s": Fraction(10**12),
+    }
+    suggestion = "ns or us"
+    shown = (("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3), ("ps", 1))
+
+
+class BytesPerSecond(Quantity):
+    """A bandwidth in bytes per second.
+
+    Examples
+    --------
+    >>> str(BytesPerSecond(50 * 10**9)), str(BytesPerSecond(50 * 2**30))
+    ('50GB/s', '50GiB/s')
+    """
+
+    word = "bandwidth"
+    units: ClassVar[dict[str, Fraction]] = {
+        **{f"{prefix}B/s": Fraction(factor) for prefix, factor in (_DECIMAL | _BINARY).items()},
+        **{f"{prefix}bps": Fraction(factor, 8) for prefix, factor in (_DECIMAL | _BINARY).items()},
+        **{f"{prefix}b/s": Fraction(factor, 8) for prefix, factor in (_DECIMAL | _BINARY).items()},
+    }
+    suggestion = "GB/s, GiB/s or Gbps"
+    shown = (("GB/s", 10**9), ("GiB/s", 2**30), ("MB/s", 10**6), ("MiB/s", 2**20), ("B/s", 1))
+
+
+Size: TypeAlias = str | Bytes
+Time: TypeAlias = str | Picoseconds
+Bandwidth: TypeAlias = str | BytesPerSecond
+
+
+def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
+    """Read a quantity; ``what`` names it in the error message.
+
+    Examples
+    --------
+    >>> parse(Bytes, "128M") == parse(Bytes, "128MiB") == 128 * 2**20
+    True
+    >>> parse(BytesPerSecond, "400Gbps")
+    BytesPerSecond(50000000000)
+    >>> parse(Picoseconds, "0.5us")
+    Picoseconds(500000)
+    >>> parse(Bytes, "128")
+    Traceback (most recent call last):
+        ...
+    pccl.errors.UnitError: size '128' has no unit: write for example '128MiB' (units: B, KiB or MiB)
+    """
+    what = what or kind.word
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str):
+        if isinstance(value, int | float) and not isinstance(value, bool | Quantity):
+            raise _no_unit(kind, str(value), repr(value), what)
+        raise UnitError(f"{what} must be text with a unit ({kind.suggestion}), not {value!r}")
+    match = _NUMBER_AND_UNIT.fullmatch(value)
+    if match is None:
+        raise UnitError(f"{what} {value!r} is not a number followed by a unit ({kind.suggestion})")
+    number, unit = match.groups()
+    if not unit:
+        raise _no_unit(kind, number, repr(value), what)
+    if unit not in kind.units:
+        raise UnitError(f"{what} {value!r} has unknown unit {unit!r}; use {kind.suggestion}")
+    exact = Fraction(number.replace("_", "")) * kind.units[unit]
+    if exact.denominator != 1:
+        raise UnitError(f"{what} {value!r} is not a whole number of {kind.__name__.lower()}")
+    if exact >= _LIMIT:
+        raise UnitError(f"{what} {value!r} is too large")
+    return kind(exact.numerator)
+
+
+def _no_unit(kind: type[Quantity], number: str, shown: str, what: str) -> UnitError:
+    example = kind.suggestion.split()[-1]
+    return UnitError(f"{what} {shown} has no unit: write for example '{number}{example}' (units: {kind.suggestion})")
