@@ -19,6 +19,7 @@ Q = TypeVar("Q", bound="Quantity")
 _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 _LIMIT = 2**62  # leaves room to add two quantities in an int64
+_MOST_DIGITS = 50
 _NUMBER_AND_UNIT = re.compile(r"\s*([0-9][0-9_]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A-Za-zµμ/]*)\s*")
 
 
@@ -127,6 +128,8 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
     """
     what = what or kind.word
     if isinstance(value, kind):
+        if not 0 <= int(value) < _LIMIT:
+            raise UnitError(f"{what} {value!r} is {'negative' if value < 0 else 'too large'}")
         return value
     if not isinstance(value, str):
         if isinstance(value, int | float) and not isinstance(value, bool | Quantity):
@@ -140,6 +143,8 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
         raise _no_unit(kind, number, repr(value), what)
     if unit not in kind.units:
         raise UnitError(f"{what} {value!r} has unknown unit {unit!r}; use {kind.suggestion}")
+    if len(number) > _MOST_DIGITS or abs(int(number.lower().partition("e")[2] or 0)) > _MOST_DIGITS:
+        raise UnitError(f"{what} {value[:20]!r}… is too large")  # not computed: it might take for ever
     exact = Fraction(number.replace("_", "")) * kind.units[unit]
     if exact.denominator != 1:
         raise UnitError(f"{what} {value!r} is not a whole number of {kind.__name__.lower()}")
