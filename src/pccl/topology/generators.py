@@ -160,7 +160,7 @@ def grid(
     Examples
     --------
     >>> grid(4, 8, wrap=(True, False), bandwidth=("100GB/s", "50GB/s"))
-    Topology('grid:4x8': 32 NPUs, 120 links, 50GB/s to 100GB/s, 500ns)
+    Topology('grid:4x8,wrap=yes/no': 32 NPUs, 120 links, 50GB/s to 100GB/s, 500ns)
     """
     if not shape:
         raise TopologyError("a grid needs at least one dimension")
@@ -171,7 +171,8 @@ def grid(
         (ring if wrapped else line)(npus, bandwidth=b, latency=a, exclusive=exclusive)
         for npus, wrapped, b, a in zip(shape, wraps, bandwidths, latencies, strict=True)
     ]
-    return product(*rows, name=name or f"grid:{_times(shape)}")
+    wrapping = "/".join("yes" if wrapped else "no" for wrapped in wraps)
+    return product(*rows, name=name or f"grid:{_times(shape)},wrap={wrapping}")
 
 
 def mesh(
