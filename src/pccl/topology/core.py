@@ -6,10 +6,11 @@ after a further ``latency``; an ``exclusive`` link is held for both, as in the p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from pccl.errors import TopologyError
 from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse
 
-__all__ = ["Link", "Switch", "Topology"]
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["Link", "Switch", "Topology", "transmission_time"]
 
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -78,7 +82,8 @@ class Topology:
     src, dst, latency, bandwidth, exclusive
         Per link: device numbers, picoseconds, bytes per second, and whether latency holds the link too.
     shape
-        The NPUs as a row-major grid, for topologies that are products; otherwise ``(number of NPUs,)``.
+        The NPUs as a row-major grid, for topologies that are products; otherwise ``(number of NPUs,)``. Absent NPUs
+        keep their place in it, so its product is always the number of the first switch.
 
     Examples
     --------
@@ -130,7 +135,6 @@ class Topology:
             for end in (wire.src, wire.dst):
                 if not 0 <= end < count:
                     raise TopologyError(f"link {i} ({wire.src} -> {wire.dst}): there is no device {end}")
-        what = [f"of link {i} ({wire.src} -> {wire.dst})" for i, wire in enumerate(wires)]
         return cls(
             name=name,
             kind=np.repeat(np.array([NPU, SWITCH], np.int8), [count - len(boxes), len(boxes)]),
@@ -139,17 +143,26 @@ class Topology:
             labels=tuple(names),
             src=np.array([wire.src for wire in wires], np.int32),
             dst=np.array([wire.dst for wire in wires], np.int32),
-            latency=np.array(
-                [parse(Picoseconds, wire.latency, f"latency {w}") for wire, w in zip(wires, what, strict=True)],
-                np.int64,
-            ),
-            bandwidth=np.array(
-                [parse(BytesPerSecond, wire.bandwidth, f"bandwidth {w}") for wire, w in zip(wires, what, strict=True)],
-                np.int64,
-            ),
+            latency=_quantities(Picoseconds, wires, "latency"),
+            bandwidth=_quantities(BytesPerSecond, wires, "bandwidth"),
             exclusive=np.array([wire.exclusive for wire in wires], np.bool_),
             shape=tuple(shape),
         )
+
+    @classmethod
+    def from_networkx(
+        cls, graph: networkx.Graph[Any], *, bandwidth: str = "bandwidth", latency: str = "latency"
+    ) -> Topology:
+        """Read a networkx graph, see :func:`pccl.topology.from_networkx`."""
+        from pccl.topology.interchange import from_networkx
+
+        return from_networkx(graph, bandwidth=bandwidth, latency=latency)
+
+    def to_networkx(self) -> networkx.MultiDiGraph[int]:
+        """Return the network as a networkx graph, see :func:`pccl.topology.to_networkx`."""
+        from pccl.topology.interchange import to_networkx
+
+        return to_networkx(self)
 
     # --- what is in it -------------------------------------------------------------------------------------------
 
@@ -209,21 +222,11 @@ class Topology:
         """Links by destination: those of device ``d`` are ``links[offsets[d]:offsets[d + 1]]``."""
         return _grouped(self.dst, self.num_devices)
 
-    def transmission(self, sizes: ArrayLike, links: ArrayLike) -> Ints:
-        """Picoseconds that each size (bytes) takes to pass each link, rounded up; latency comes on top.
-
-        Examples
-        --------
-        >>> link = Link(0, 1, "50GiB/s", "500ns")
-        >>> Topology.from_links(2, [link]).transmission(2**20, 0).item()
-        19531250
-        """
-        bandwidth = self.bandwidth[np.asarray(links)]
-        whole, rest = np.divmod(np.asarray(sizes, dtype=np.int64), bandwidth)
-        for _ in range(3):  # long division, as size * 10**12 does not fit an int64
-            digits, rest = np.divmod(rest * 10_000, bandwidth)
-            whole = whole * 10_000 + digits
-        return np.asarray(whole + (rest > 0), dtype=np.int64)
+    @cached_property
+    def rates(self) -> tuple[Ints, Ints]:
+        """The different bandwidths, ascending, and for each link which of them it has."""
+        values, of_link = np.unique(self.bandwidth, return_inverse=True)
+        return values, of_link.reshape(-1).astype(np.int64)
 
     # --- verbs ---------------------------------------------------------------------------------------------------
 
@@ -331,6 +334,22 @@ class Topology:
         return f"Topology({self.name!r}: {', '.join(counts)})"
 
 
+def transmission_time(sizes: ArrayLike, bandwidths: ArrayLike) -> Ints:
+    """Picoseconds that each size (bytes) takes at each bandwidth (bytes per second), rounded up.
+
+    Examples
+    --------
+    >>> transmission_time(2**20, 50 * 2**30).item()
+    19531250
+    """
+    bandwidth = np.asarray(bandwidths, dtype=np.int64)
+    whole, rest = np.divmod(np.asarray(sizes, dtype=np.int64), bandwidth)
+    for _ in range(3):  # long division, as size * 10**12 does not fit an int64
+        digits, rest = np.divmod(rest * 10_000, bandwidth)
+        whole = whole * 10_000 + digits
+    return np.asarray(whole + (rest > 0), dtype=np.int64)
+
+
 _LINK_COLUMNS = ("src", "dst", "latency", "bandwidth", "exclusive")
 _DEVICE_COLUMNS = ("kind", "buffer", "multicast")
 _COLUMNS = _DEVICE_COLUMNS + _LINK_COLUMNS
@@ -349,7 +368,16 @@ def _check(topology: Topology) -> None:
         raise TopologyError(f"{topology.name}: two devices are called {twice!r}")
     if topology.num_npus == 0:
         raise TopologyError(f"{topology.name} has no NPU")
+    _check_shape(topology)
     _check_links(topology)
+
+
+def _check_shape(topology: Topology) -> None:
+    places = math.prod(topology.shape)
+    fits = min(topology.shape) > 0 and places <= topology.num_devices
+    if not fits or np.any(topology.kind[:places] == SWITCH) or np.any(topology.kind[places:] == NPU):
+        npus, switches = _count(topology.num_npus, "NPU"), _count(len(topology.switches), "switch", "es")
+        raise TopologyError(f"{topology.name}: shape {topology.shape} does not fit {npus} followed by {switches}")
 
 
 def _check_links(topology: Topology) -> None:
@@ -379,6 +407,18 @@ def _grouped(keys: NDArray[np.int32], count: int) -> tuple[Ints, Ints]:
 
 def _padded(count: int, values: Sequence[int], fill: int = 0) -> Ints:
     return np.concatenate([np.full(count - len(values), fill, np.int64), np.array(values, np.int64)])
+
+
+def _quantities(kind: type[Picoseconds] | type[BytesPerSecond], wires: Sequence[Link], column: str) -> Ints:
+    known: dict[str, int] = {}  # networks repeat a few texts on very many links
+    values = np.empty(len(wires), np.int64)
+    for i, wire in enumerate(wires):
+        given = getattr(wire, column)
+        key = repr(given)
+        if key not in known:
+            known[key] = parse(kind, given, f"{column} of link {i} ({wire.src} -> {wire.dst})")
+        values[i] = known[key]
+    return values
 
 
 def _count(number: int, word: str, plural: str = "s") -> str:

@@ -1,0 +1,129 @@
+"""Topologies to and from networkx graphs, so that its generators, drawings and measures are at hand.
+
+networkx is an optional extra and imported only here, on use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from pccl.errors import PcclError, TopologyError
+from pccl.topology.core import ABSENT, Link, Switch, Topology
+from pccl.units import BytesPerSecond, Picoseconds, parse
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["from_networkx", "to_networkx"]
+
+
+def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
+    """Return the network as a graph whose nodes are device numbers; absent devices are left out.
+
+    Nodes have ``name`` and ``kind`` (``"npu"`` or ``"switch"``), switches also ``buffer`` and ``multicast``. Edges
+    have ``bandwidth`` (bytes per second), ``latency`` (picoseconds), ``exclusive``, and the number of their ``link``.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> from pccl.topology import mesh
+    >>> networkx.diameter(to_networkx(mesh(8, 8)))
+    14
+    """
+    graph: networkx.MultiDiGraph[int] = _networkx().MultiDiGraph(name=topology.name, shape=topology.shape)
+    for device in range(topology.num_devices):
+        if topology.is_switch(device):
+            buffer, multicast = int(topology.buffer[device]) or None, bool(topology.multicast[device])
+            limits = {"buffer": buffer, "multicast": multicast}
+            graph.add_node(device, name=topology.labels[device], kind="switch", **limits)
+        elif topology.kind[device] != ABSENT:
+            graph.add_node(device, name=topology.labels[device], kind="npu")
+    for link in range(topology.num_links):
+        graph.add_edge(
+            int(topology.src[link]),
+            int(topology.dst[link]),
+            bandwidth=BytesPerSecond(topology.bandwidth[link]),
+            latency=Picoseconds(topology.latency[link]),
+            exclusive=bool(topology.exclusive[link]),
+            link=link,
+        )
+    return graph
+
+
+def from_networkx(graph: networkx.Graph[Any], *, bandwidth: str = "bandwidth", latency: str = "latency") -> Topology:
+    """Read any networkx graph; an undirected edge becomes a link in each direction.
+
+    NPUs are numbered in the order of the nodes, switches (``switch=True`` or ``kind="switch"``, optionally with
+    ``buffer`` and ``multicast``) follow them. Parallel edges stay parallel links.
+
+    Parameters
+    ----------
+    graph
+        Any graph class of networkx, with any hashable nodes.
+    bandwidth, latency
+        The edge attributes to read: text with a unit such as ``"50GB/s"``, or a quantity of :mod:`pccl.units`.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> graph = networkx.petersen_graph()
+    >>> networkx.set_edge_attributes(graph, "25GB/s", "speed")
+    >>> networkx.set_edge_attributes(graph, "1us", "latency")
+    >>> from_networkx(graph, bandwidth="speed")
+    Topology('Petersen Graph': 10 NPUs, 30 links, 25GB/s, 1us)
+    """
+    _networkx()
+    nodes = dict(graph.nodes(data=True))
+    switches = [node for node, data in nodes.items() if data.get("switch") or data.get("kind") == "switch"]
+    npus = [node for node in nodes if node not in set(switches)]
+    numbers = {node: number for number, node in enumerate([*npus, *switches])}
+    edges = list(graph.edges(data=True))
+    if all("link" in data for _, _, data in edges):  # from to_networkx: keep the numbers of the links
+        edges.sort(key=lambda edge: edge[2]["link"])
+    links = []
+    for a, b, data in edges:
+        link = _link(numbers, a, b, data, bandwidth, latency)
+        links.append(link)
+        if not graph.is_directed():
+            links.append(Link(link.dst, link.src, link.bandwidth, link.latency, link.exclusive))
+    shape = tuple(graph.graph.get("shape", ()))
+    return Topology.from_links(
+        [_name(node, nodes[node], "npu") for node in npus],
+        links,
+        [
+            Switch(_name(node, nodes[node], "switch"), nodes[node].get("buffer"), nodes[node].get("multicast", True))
+            for node in switches
+        ],
+        name=graph.graph.get("name") or "networkx",
+        shape=shape if math.prod(shape) == len(npus) else (),
+    )
+
+
+def _link(
+    numbers: dict[Hashable, int], a: Hashable, b: Hashable, data: dict[str, Any], bandwidth: str, latency: str
+) -> Link:
+    for attribute in (bandwidth, latency):
+        if attribute not in data:
+            has = ", ".join(map(repr, data)) or "none"
+            raise TopologyError(f"edge {a!r} -> {b!r} has no attribute {attribute!r}; its attributes: {has}")
+    return Link(
+        numbers[a],
+        numbers[b],
+        parse(BytesPerSecond, data[bandwidth], f"{bandwidth} of edge {a!r} -> {b!r}"),
+        parse(Picoseconds, data[latency], f"{latency} of edge {a!r} -> {b!r}"),
+        bool(data.get("exclusive", False)),
+    )
+
+
+def _name(node: Hashable, data: dict[str, Any], word: str) -> str:
+    return str(data.get("name", f"{word}{node}" if isinstance(node, int) else node))
+
+
+def _networkx() -> Any:
+    try:
+        import networkx
+    except ImportError as error:
+        raise PcclError("networkx is not installed: pip install pccl[networkx]") from error
+    return networkx
