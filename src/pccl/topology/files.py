@@ -1,0 +1,325 @@
+"""Topologies in files: our own YAML or JSON, plain edge lists, and ASTRA-sim's analytical network description.
+
+A file that cannot be read is a :class:`~pccl.errors.FormatError` of one line that says where: the file, and the line
+or the path inside the document such as ``$.links[0].dst``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from pccl.errors import FormatError, PcclError
+from pccl.topology.core import ABSENT, Link, Switch, Topology
+from pccl.topology.generators import fully_connected, product, ring, switch
+from pccl.units import BytesPerSecond, Picoseconds, parse
+
+__all__ = ["load_topology", "save_topology", "topology_from_dict", "topology_to_dict"]
+
+_MOST_NPUS = 10_000_000  # a typing error should not fill the memory with NPUs
+_Count = Annotated[int, msgspec.Meta(ge=1, le=_MOST_NPUS)]
+_Device = int | str
+_Quantity = str | int | float  # bare numbers are read in order to be refused with a hint
+
+
+class _Switch(msgspec.Struct, forbid_unknown_fields=True):
+    name: str = ""
+    buffer: _Count | None = None
+    multicast: bool = True
+
+
+class _Link(msgspec.Struct, forbid_unknown_fields=True):
+    src: _Device
+    dst: _Device
+    bandwidth: _Quantity
+    latency: _Quantity
+    exclusive: bool = False
+    both: bool = False
+    count: _Count = 1
+
+
+class _Topology(msgspec.Struct, forbid_unknown_fields=True):
+    npus: _Count | list[str]
+    links: list[_Link]
+    switches: list[_Switch] = []
+    name: str = "custom"
+    shape: list[_Count] = []
+    absent: list[int] = []
+
+
+class _AstraSim(msgspec.Struct, forbid_unknown_fields=True):
+    topology: list[Literal["Ring", "FullyConnected", "Switch"]]
+    npus_count: list[_Count]
+    bandwidth: list[Annotated[float, msgspec.Meta(gt=0, le=1e6)]]
+    latency: list[Annotated[float, msgspec.Meta(ge=0, le=1e12)]]
+    name: str = "custom"
+
+
+def load_topology(path: str | Path) -> Topology:
+    r"""Read a topology from a file.
+
+    ``.json`` is our JSON; ``.txt`` and ``.edges`` are edge lists; anything else is YAML, ours or ASTRA-sim's, which
+    are told apart by their keys. A file that gives no name is called after itself.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "pair.txt"
+    >>> _ = file.write_text("0 1 500ns 50GB/s\n1 0 500ns 50GB/s\n")
+    >>> load_topology(file)
+    Topology('pair': 2 NPUs, 2 links, 50GB/s, 500ns)
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix in (".txt", ".edges"):
+            return _from_edges(text, path)
+        document = _read_json(text) if path.suffix == ".json" else _read_yaml(text)
+    except OSError as error:
+        raise FormatError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise FormatError(f"{path}: expected the keys and values of a topology, not {type(document).__name__}")
+    try:
+        return topology_from_dict({"name": path.stem} | document)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
+def save_topology(topology: Topology, path: str | Path) -> None:
+    """Write a topology to a ``.yaml``, ``.yml`` or ``.json`` file, which :func:`load_topology` reads back exactly.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pccl.topology import mesh
+    >>> file = Path(tempfile.mkdtemp()) / "mesh.yaml"
+    >>> save_topology(mesh(2, 2), file)
+    >>> load_topology(file) == mesh(2, 2)
+    True
+    """
+    path = Path(path)
+    document = topology_to_dict(topology)
+    if path.suffix == ".json":
+        text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    elif path.suffix in (".yaml", ".yml"):
+        import yaml
+
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        text = yaml.dump(document, Dumper=dumper, sort_keys=False, width=120, allow_unicode=True)
+    else:
+        raise FormatError(f"{path}: a topology is saved as .yaml, .yml or .json, not as {path.suffix or 'this'!r}")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FormatError(f"{path}: {error.strerror}") from error
+
+
+def topology_to_dict(topology: Topology) -> dict[str, Any]:
+    """Return the topology as plain values, ready for YAML or JSON; what has its default value is left out.
+
+    Examples
+    --------
+    >>> from pccl.topology import ring
+    >>> topology_to_dict(ring(2))["links"][0]
+    {'src': 0, 'dst': 1, 'bandwidth': '50GiB/s', 'latency': '500ns'}
+    """
+    places = prod(topology.shape)
+    names, plain = list(topology.labels[:places]), [f"npu{i}" for i in range(places)]
+    document: dict[str, Any] = {"name": topology.name, "npus": places if names == plain else names}
+    if len(topology.shape) > 1:
+        document["shape"] = list(topology.shape)
+    if topology.num_devices > places:
+        document["switches"] = [_switch_to_dict(topology, s) for s in range(places, topology.num_devices)]
+    absent = np.flatnonzero(topology.kind == ABSENT).tolist()
+    if absent:
+        document["absent"] = absent
+    document["links"] = [
+        {"src": src, "dst": dst, "bandwidth": str(BytesPerSecond(bandwidth)), "latency": str(Picoseconds(latency))}
+        | ({"exclusive": True} if exclusive else {})
+        for src, dst, bandwidth, latency, exclusive in zip(
+            *(getattr(topology, column).tolist() for column in ("src", "dst", "bandwidth", "latency", "exclusive")),
+            strict=True,
+        )
+    ]
+    return document
+
+
+def topology_from_dict(document: Mapping[str, Any]) -> Topology:
+    """Read a topology from plain values: what our YAML and JSON files hold, or ASTRA-sim's network description.
+
+    Examples
+    --------
+    >>> cable = {"src": "left", "dst": "right", "bandwidth": "50GB/s", "latency": "500ns", "both": True}
+    >>> topology_from_dict({"name": "pair", "npus": ["left", "right"], "links": [cable]})
+    Topology('pair': 2 NPUs, 2 links, 50GB/s, 500ns)
+    >>> topology_from_dict({"npus": 2, "links": [cable]})
+    Traceback (most recent call last):
+        ...
+    pccl.errors.FormatError: there is no device 'left' - at `$.links[0].src`
+    """
+    try:
+        if "npus_count" in document:
+            return _from_astra_sim(msgspec.convert(dict(document), _AstraSim))
+        return _from_struct(msgspec.convert(dict(document), _Topology))
+    except msgspec.ValidationError as error:
+        raise FormatError(str(error)) from error
+    except FormatError:
+        raise
+    except PcclError as error:
+        raise FormatError(str(error)) from error
+
+
+def _switch_to_dict(topology: Topology, device: int) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": topology.labels[device]}
+    if topology.buffer[device]:
+        document["buffer"] = int(topology.buffer[device])
+    if not topology.multicast[device]:
+        document["multicast"] = False
+    return document
+
+
+def _from_struct(given: _Topology) -> Topology:
+    names = [f"npu{i}" for i in range(given.npus)] if isinstance(given.npus, int) else given.npus
+    switches = [Switch(s.name or f"switch{i}", s.buffer, s.multicast) for i, s in enumerate(given.switches)]
+    numbers: dict[_Device, int] = {name: i for i, name in enumerate([*names, *(s.name for s in switches)])}
+    numbers |= {i: i for i in range(len(names) + len(switches))}
+    links = []
+    for i, wire in enumerate(given.links):
+        links += _from_link(wire, numbers, f"$.links[{i}]")
+    topology = Topology.from_links(names, links, switches, name=given.name, shape=given.shape)
+    for i, device in enumerate(given.absent):
+        if not 0 <= device < topology.num_devices:
+            raise _at(f"there is no device {device}", f"$.absent[{i}]")
+    gone = np.isin(np.arange(topology.num_devices), given.absent)
+    return replace(topology, kind=np.where(gone, np.int8(ABSENT), topology.kind)) if given.absent else topology
+
+
+def _from_link(wire: _Link, numbers: Mapping[_Device, int], path: str) -> list[Link]:
+    for field in ("src", "dst"):
+        if getattr(wire, field) not in numbers:
+            raise _at(f"there is no device {getattr(wire, field)!r}", f"{path}.{field}")
+    src, dst = numbers[wire.src], numbers[wire.dst]
+    if src == dst:
+        raise _at("the link leads from a device to itself", path)
+    try:
+        bandwidth = parse(BytesPerSecond, wire.bandwidth)
+        latency = parse(Picoseconds, wire.latency)
+    except PcclError as error:  # which begins with "bandwidth" or "latency"
+        raise _at(str(error), path) from error
+    if not bandwidth:
+        raise _at("the bandwidth must be positive", path)
+    there, back = (Link(a, b, bandwidth, latency, wire.exclusive) for a, b in ((src, dst), (dst, src)))
+    return ([there, back] if wire.both else [there]) * wire.count
+
+
+def _at(problem: str, path: str) -> FormatError:
+    return FormatError(f"{problem} - at `{path}`")  # as msgspec says it
+
+
+def _from_astra_sim(given: _AstraSim) -> Topology:
+    makers = {"Ring": ring, "FullyConnected": fully_connected, "Switch": switch}
+    dimensions = len(given.topology)
+    for field in ("topology", "npus_count", "bandwidth", "latency"):
+        if len(getattr(given, field)) != dimensions or not dimensions:
+            raise _at(f"{len(getattr(given, field))} entries for {dimensions} dimensions", f"$.{field}")
+    factors = [
+        makers[kind](
+            npus,
+            bandwidth=BytesPerSecond(max(1, round(Fraction(str(bandwidth)) * 2**30))),
+            latency=Picoseconds(round(Fraction(str(latency)) * 1000)),
+        )
+        for kind, npus, bandwidth, latency in zip(
+            given.topology, given.npus_count, given.bandwidth, given.latency, strict=True
+        )
+    ]
+    # ASTRA-sim numbers the NPUs with the first dimension running fastest; in our products the last one does.
+    return product(*reversed(factors), name=given.name)
+
+
+def _from_edges(text: str, path: Path) -> Topology:
+    npus, switches = 0, dict[str, None]()  # a dict, because it keeps the order in which they appear
+    edges = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            edges.append(_edge(words))
+        except PcclError as error:
+            raise FormatError(f"{path}:{number}: {error}") from error
+        for end in edges[-1][:2]:
+            if isinstance(end, int):
+                npus = max(npus, end + 1)
+            else:
+                switches[end] = None
+    numbers: dict[_Device, int] = {npu: npu for npu in range(npus)}
+    numbers |= {name: npus + i for i, name in enumerate(switches)}
+    links = [Link(numbers[src], numbers[dst], bandwidth, latency) for src, dst, bandwidth, latency in edges]
+    try:
+        return Topology.from_links(npus, links, map(Switch, switches), name=path.stem)
+    except PcclError as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
+def _edge(words: list[str]) -> tuple[_Device, _Device, BytesPerSecond, Picoseconds]:
+    if len(words) != 4:
+        raise FormatError(f"expected 'src dst latency bandwidth', not {' '.join(words)!r}")
+    src, dst = _edge_end(words[0]), _edge_end(words[1])
+    if src == dst:
+        raise FormatError(f"the link leads from {words[0]} to itself")
+    latency, bandwidth = parse(Picoseconds, words[2]), parse(BytesPerSecond, words[3])
+    if not bandwidth:
+        raise FormatError("the bandwidth must be positive")
+    return src, dst, bandwidth, latency
+
+
+def _edge_end(word: str) -> _Device:
+    if word.startswith("s"):
+        return word
+    if word.isascii() and word.isdecimal() and len(word) <= len(str(_MOST_NPUS)) and int(word) < _MOST_NPUS:
+        return int(word)
+    raise FormatError(f"{word!r} is neither the number of an NPU nor the name of a switch, which starts with s")
+
+
+def _read_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_no_duplicates)
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} appears twice")
+    return document
+
+
+def _read_yaml(text: str) -> Any:
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """Refuses duplicate keys, of which YAML would silently take the last."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            if len(set(keys)) < len(keys):
+                twice = next(key for key in keys if keys.count(key) > 1)
+                raise yaml.constructor.ConstructorError(None, None, f"the key {twice!r} appears twice", node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, Loader=Loader)
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise ValueError(f"{line}{error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
