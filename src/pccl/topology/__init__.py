@@ -1,10 +1,18 @@
 """Where it runs: the network and the ways to describe one.
 
-core         Topology, its links and switches, and the verbs on it
-generators   lines, rings, switches, their products, trees and dragonflies
+::
+
+    core          Topology, its links and switches, and the verbs on it
+    generators    lines, rings, switches, their products, trees and dragonflies
+    machines      DGX, HGX, MI250 and TPU machines by name
+    language      all of the above in one line of text: torus:8x8x8@50GB/s,500ns
+    files         YAML, JSON, edge lists and ASTRA-sim networks (loaded on first use, as it needs msgspec)
+    interchange   to and from networkx
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from pccl.topology.core import Link, Switch, Topology
 from pccl.topology.generators import (
@@ -22,22 +30,54 @@ from pccl.topology.generators import (
     switch_2d,
     torus,
 )
+from pccl.topology.interchange import from_networkx, to_networkx
+from pccl.topology.language import ZooEntry, parse_topology, zoo
+from pccl.topology.machines import dgx1, dgx2, dgx_a100, hgx_h100, mi250, ndv2, tpu_v4, tpu_v5e, tpu_v5p
+
+if TYPE_CHECKING:
+    from pccl.topology.files import load_topology, save_topology, topology_from_dict, topology_to_dict
 
 __all__ = [
     "Link",
     "Switch",
     "Topology",
+    "ZooEntry",
+    "dgx1",
+    "dgx2",
+    "dgx_a100",
     "dragonfly",
     "fat_tree",
+    "from_networkx",
     "fully_connected",
     "grid",
+    "hgx_h100",
     "hypercube",
     "leaf_spine",
     "line",
+    "load_topology",
     "mesh",
+    "mi250",
+    "ndv2",
+    "parse_topology",
     "product",
     "ring",
+    "save_topology",
     "switch",
     "switch_2d",
+    "to_networkx",
+    "topology_from_dict",
+    "topology_to_dict",
     "torus",
+    "tpu_v4",
+    "tpu_v5e",
+    "tpu_v5p",
+    "zoo",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("load_topology", "save_topology", "topology_from_dict", "topology_to_dict"):
+        from pccl.topology import files
+
+        return getattr(files, name)
+    raise AttributeError(f"module 'pccl.topology' has no attribute {name!r}")

@@ -1,0 +1,240 @@
+"""Topologies in one line, as typed on a command line: ``torus:8x8x8@50GB/s,500ns``.
+
+The grammar is ``name[:AxBxC][,flag...][@bandwidth[,latency]]...``; `` x `` between two such texts is their product. One
+table, :func:`zoo`, lists the names; what each accepts is read off the signature of the function that builds it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from pccl.errors import PcclError, TopologyError
+from pccl.topology import generators, machines
+from pccl.topology.core import Topology
+
+__all__ = ["ZooEntry", "parse_topology", "zoo"]
+
+_MOST_NPUS = 10_000_000  # a typing error should not fill the memory with NPUs
+_FILE_SUFFIXES = (".yaml", ".yml", ".json", ".txt", ".edges")
+
+
+@dataclass(frozen=True)
+class ZooEntry:
+    """One name of the language.
+
+    Attributes
+    ----------
+    name, arguments
+        What to write before and after the colon; arguments in brackets may be left out.
+    description
+        One line.
+    example
+        A text that :func:`parse_topology` reads.
+    speeds
+        What the ``@`` parts stand for, in order; none for machines, whose speeds are known.
+    build
+        The function behind the name.
+    """
+
+    name: str
+    arguments: str
+    description: str
+    example: str
+    speeds: tuple[str, ...]
+    build: Callable[..., Topology] = field(repr=False)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags that may follow the arguments."""
+        return tuple(flag for flag in inspect.signature(self.build).parameters if flag in _FLAGS)
+
+
+def zoo() -> list[ZooEntry]:
+    """Every topology that has a name.
+
+    Examples
+    --------
+    >>> [entry.example for entry in zoo()][:3]
+    ['line:4', 'ring:8,unidirectional', 'fully-connected:8']
+    """
+    return list(_ZOO.values())
+
+
+def parse_topology(text: str) -> Topology:
+    """Read a topology from one line of text, or from the file that it names.
+
+    A text that ends in ``.yaml``, ``.yml``, ``.json``, ``.txt`` or ``.edges`` is a file, and so is one that begins with
+    no known name but names an existing file.
+
+    Examples
+    --------
+    >>> parse_topology("torus:8x8x8@50GB/s,500ns")
+    Topology('torus:8x8x8': 512 NPUs, 3072 links, 50GB/s, 500ns)
+    >>> parse_topology("switch2d:8x4@400GB/s,500ns@50GB/s,2us")
+    Topology('switch2d:8x4': 32 NPUs, 12 switches, 128 links, 50GB/s to 400GB/s, 500ns to 2us)
+    >>> parse_topology("line:2 x ring:4")
+    Topology('line:2 x ring:4': 8 NPUs, 24 links, 50GiB/s, 500ns)
+    >>> parse_topology("tours:8x8")
+    Traceback (most recent call last):
+        ...
+    pccl.errors.TopologyError: topology 'tours:8x8': there is no 'tours'; did you mean 'torus'?
+    """
+    text = text.strip()
+    if text.endswith(_FILE_SUFFIXES) or (_name(text) not in _ZOO and Path(text).is_file()):
+        from pccl.topology.files import load_topology
+
+        return load_topology(text)
+    try:
+        factors = [_parse_one(part.strip()) for part in text.split(" x ")]
+        return factors[0] if len(factors) == 1 else generators.product(*factors)
+    except PcclError as error:
+        raise TopologyError(f"topology {text!r}: {error}") from error
+
+
+def _name(text: str) -> str:
+    return text.partition("@")[0].partition(",")[0].partition(":")[0].strip().lower().replace("_", "-")
+
+
+def _parse_one(text: str) -> Topology:
+    name = _name(text)
+    if name not in _ZOO:
+        raise TopologyError(f"there is no {name!r}; {_nearest(name)}")
+    entry = _ZOO[name]
+    head, *parts = text.split("@")
+    what, *flags = head.split(",")
+    arguments = _arguments(entry, what.partition(":")[2].strip())
+    keywords = _flags(entry, flags) | _speeds(entry, parts, len(arguments))
+    return entry.build(*arguments, **keywords)
+
+
+def _nearest(name: str) -> str:
+    near = get_close_matches(name, _ZOO, n=3)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {', '.join(_ZOO)}, and files"
+
+
+def _arguments(entry: ZooEntry, text: str) -> list[int]:
+    numbers = [_whole(word) for word in text.split("x")] if text else []
+    parameters = [p for p in inspect.signature(entry.build).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        fits = len(numbers) > 0
+    else:
+        fits = sum(p.default is p.empty for p in parameters) <= len(numbers) <= len(parameters)
+    if not fits or not all(numbers):
+        usage = f"{entry.name}:{entry.arguments}, for example {entry.example}"
+        raise TopologyError(f"{text!r} does not describe a {entry.name}; write {usage}")
+    if prod(numbers) > _MOST_NPUS:
+        raise TopologyError(f"this is beyond {_MOST_NPUS} NPUs")
+    return numbers
+
+
+def _whole(word: str) -> int:
+    """Return a positive whole number of at most nine digits, or zero when it is not one."""
+    word = word.strip()
+    return int(word) if word.isascii() and word.isdecimal() and len(word) < 10 else 0
+
+
+def _flags(entry: ZooEntry, flags: list[str]) -> dict[str, Any]:
+    keywords: dict[str, Any] = {}
+    for flag in flags:
+        name, _, value = (word.strip() for word in flag.partition("="))
+        if name not in entry.flags:
+            known = f"its flags are {', '.join(entry.flags)}" if entry.flags else "it has none"
+            raise TopologyError(f"{entry.name} has no flag {name!r}; {known}")
+        if name in keywords:
+            raise TopologyError(f"the flag {name!r} is given twice")
+        keywords[name] = _FLAGS[name](value, name)
+    return keywords
+
+
+def _speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str, Any]:
+    if not parts:
+        return {}
+    if not entry.speeds:
+        raise TopologyError(f"{entry.name} has links of known speed; leave out '@{parts[0]}'")
+    several = dimensions if entry.speeds == _EACH_DIMENSION else len(entry.speeds)
+    if len(parts) not in (1, several):
+        raise TopologyError(
+            f"{len(parts)} parts with '@': give one for all links, or one for: {', '.join(entry.speeds)}"
+        )
+    bandwidths, latencies = [], []
+    for part in parts:
+        bandwidth, *rest = (word.strip() for word in part.split(","))
+        if len(rest) > 1:
+            raise TopologyError(
+                f"'@{part}' is not '@bandwidth' or '@bandwidth,latency' (flags go before the first '@')"
+            )
+        bandwidths.append(bandwidth)
+        latencies.append(rest[0] if rest else generators.LATENCY)
+    if len(parts) == 1:
+        return {"bandwidth": bandwidths[0], "latency": latencies[0]}
+    return {"bandwidth": bandwidths, "latency": latencies}
+
+
+def _yes_no(value: str, name: str) -> bool:
+    if value not in ("", "yes", "no"):
+        raise TopologyError(f"{name} is yes or no, not {value!r}")
+    return value != "no"
+
+
+def _yes_no_each(value: str, name: str) -> bool | list[bool]:
+    answers = [_yes_no(answer, name) for answer in value.split("/")]
+    return answers if len(answers) > 1 else answers[0]
+
+
+def _chunks(value: str, name: str) -> int:
+    if not _whole(value):
+        raise TopologyError(f"{name} is a positive number of chunks, not {value!r}")
+    return _whole(value)
+
+
+_FLAGS: Mapping[str, Callable[[str, str], Any]] = {
+    "wrap": _yes_no_each,
+    "unidirectional": _yes_no,
+    "exclusive": _yes_no,
+    "buffer": _chunks,
+    "multicast": _yes_no,
+}
+_EVERY_LINK = ("every link",)
+_EACH_DIMENSION = ("each dimension",)
+_BOXES = "[boxes]"
+
+# fmt: off
+_ZOO = {entry.name: entry for entry in (
+    ZooEntry("line", "N", "NPUs in a row", "line:4", _EVERY_LINK, generators.line),
+    ZooEntry("ring", "N", "NPUs in a circle", "ring:8,unidirectional", _EVERY_LINK, generators.ring),
+    ZooEntry("fully-connected", "N", "every pair of NPUs joined", "fully-connected:8",
+             _EVERY_LINK, generators.fully_connected),
+    ZooEntry("switch", "N", "NPUs around one switch", "switch:8,buffer=4,multicast=no",
+             _EVERY_LINK, generators.switch),
+    ZooEntry("mesh", "AxBx...", "a product of lines", "mesh:8x8", _EACH_DIMENSION, generators.mesh),
+    ZooEntry("torus", "AxBx...", "a product of rings", "torus:8x8x8@50GB/s,500ns",
+             _EACH_DIMENSION, generators.torus),
+    ZooEntry("grid", "AxBx...", "a product of lines and rings", "grid:4x8,wrap=yes/no",
+             _EACH_DIMENSION, generators.grid),
+    ZooEntry("hypercube", "D", "2**D NPUs, joined where one bit differs", "hypercube:6",
+             _EVERY_LINK, generators.hypercube),
+    ZooEntry("switch2d", "NPUSxNODES", "nodes around a switch, and rail switches between nodes",
+             "switch2d:8x4@400GB/s,500ns@50GB/s,2us", ("inside a node", "between nodes"), generators.switch_2d),
+    ZooEntry("leaf-spine", "LEAVESxNPUSxSPINES", "a two-level tree with NPUS on each leaf",
+             "leaf-spine:4x8x2@50GB/s@200GB/s", ("NPU to leaf", "leaf to spine"), generators.leaf_spine),
+    ZooEntry("fat-tree", "K", "the three-level tree of K-port switches, K**3/4 NPUs", "fat-tree:4",
+             _EVERY_LINK, generators.fat_tree),
+    ZooEntry("dragonfly", "GROUPSxROUTERSxNPUS", "fully connected groups of routers with NPUS on each router",
+             "dragonfly:5x4x2", ("NPU to router", "inside a group", "between groups"), generators.dragonfly),
+    ZooEntry("dgx1", _BOXES, "DGX-1: 8 V100 in a hybrid cube mesh of NVLinks", "dgx1", (), machines.dgx1),
+    ZooEntry("ndv2", _BOXES, "Azure NDv2: DGX-1 like boxes with one NIC", "ndv2:2", (), machines.ndv2),
+    ZooEntry("dgx2", _BOXES, "DGX-2: 16 V100 on an NVSwitch", "dgx2:2", (), machines.dgx2),
+    ZooEntry("a100", _BOXES, "DGX A100: 8 NPUs on an NVSwitch", "a100:2", (), machines.dgx_a100),
+    ZooEntry("h100", _BOXES, "HGX H100: 8 NPUs on an NVSwitch, 8 rails", "h100:4", (), machines.hgx_h100),
+    ZooEntry("mi250", _BOXES, "8 MI250: 16 dies joined by xGMI", "mi250:2", (), machines.mi250),
+    ZooEntry("tpu-v4", "AxBxC", "TPU v4: a 3D torus", "tpu-v4:4x4x4", (), machines.tpu_v4),
+    ZooEntry("tpu-v5e", "AxB", "TPU v5e: a 2D torus", "tpu-v5e:16x16", (), machines.tpu_v5e),
+    ZooEntry("tpu-v5p", "AxBxC", "TPU v5p: a 3D torus", "tpu-v5p:4x4x8", (), machines.tpu_v5p),
+)}
+# fmt: on
