@@ -1,0 +1,54 @@
+"""``@kernel``: Numba compilation with a cache that cannot go stale.
+
+Numba keys its cache on the file of the function alone, so a change in a kernel that another file calls would go
+unnoticed. We key the cache directory on the sources of all kernels instead, and do without a cache where none can be
+written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+__all__ = ["kernel", "kernels_are_cached"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).parent
+
+
+def _cache_directory() -> Path | None:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(_PACKAGE.rglob("*kernels.py")):
+        digest.update(source.read_bytes())
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        directory = home / "pccl" / digest.hexdigest()[:16]
+        directory.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return directory if os.access(directory, os.W_OK) else None
+
+
+_DIRECTORY = _cache_directory()
+
+
+def kernel(function: F) -> F:
+    """Compile a function to machine code on its first call and keep the result for later processes."""
+    before = numba.config.CACHE_DIR
+    try:
+        if _DIRECTORY is not None:
+            numba.config.CACHE_DIR = str(_DIRECTORY)
+        return cast(F, numba.njit(function, cache=_DIRECTORY is not None, nogil=True))
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def kernels_are_cached() -> bool:
+    """Whether some kernel has been compiled by an earlier process."""
+    return _DIRECTORY is not None and any(_DIRECTORY.rglob("*.nbi"))

@@ -1,0 +1,14 @@
+"""The result: transfers in columns, a file to keep them in, and the verifier that trusts nobody.
+
+core      Algorithm, its transfers and its provenance
+storage   the .pccl file
+verify    every rule of the network and every promise of the collectives, checked from scratch
+"""
+
+from __future__ import annotations
+
+from pccl.algorithm.core import Algorithm, Provenance, Transfers
+from pccl.algorithm.storage import load, save
+from pccl.algorithm.verify import verify
+
+__all__ = ["Algorithm", "Provenance", "Transfers", "load", "save", "verify"]

@@ -1,0 +1,237 @@
+"""The collective algorithm: every transfer of every chunk, in columns. It does not know how it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pccl._version import __version__
+from pccl.collective import Collective, Conditions, compile_conditions
+from pccl.errors import VerificationError
+from pccl.topology import Topology
+from pccl.topology.core import transmission_time
+from pccl.units import Bytes, Picoseconds
+
+__all__ = ["Algorithm", "Provenance", "Transfers"]
+
+Column: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where an algorithm comes from."""
+
+    method: str = "unknown"
+    seed: int = 0
+    seconds: float = 0.0
+    version: str = __version__
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Transfers:
+    """One row per transfer (one chunk over one link at one time), ordered by chunk, start and link.
+
+    Attributes
+    ----------
+    chunk, link
+        Row of the conditions, and link of the topology.
+    start
+        When the first byte enters the link, in picoseconds.
+    reduce
+        Whether the receiver adds the chunk to what it holds; otherwise it keeps a copy.
+    """
+
+    topology: Topology
+    conditions: Conditions
+    chunk: NDArray[np.int32]
+    link: NDArray[np.int32]
+    start: NDArray[np.int64]
+    reduce: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+    def __repr__(self) -> str:
+        return f"Transfers({len(self)} transfers of {len(self.conditions)} chunks)"
+
+    @property
+    def src(self) -> NDArray[np.int32]:
+        """Sending device."""
+        return self.topology.src[self.link]
+
+    @property
+    def dst(self) -> NDArray[np.int32]:
+        """Receiving device."""
+        return self.topology.dst[self.link]
+
+    @property
+    def bytes(self) -> NDArray[np.int64]:
+        """Size of the chunk."""
+        return self.conditions.bytes[self.chunk]
+
+    @property
+    def transmission(self) -> NDArray[np.int64]:
+        """Time from the first byte to the last, without latency."""
+        (sizes, size_of), (rates, rate_of) = self.conditions.sizes, self.topology.rates
+        table = transmission_time(sizes[:, None], rates[None, :])
+        return table[size_of[self.chunk], rate_of[self.link]]
+
+    @property
+    def arrival(self) -> NDArray[np.int64]:
+        """When the receiver has the whole chunk."""
+        return self.start + self.topology.latency[self.link] + self.transmission
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Algorithm:
+    """A collective algorithm: which chunk goes over which link when.
+
+    Build one from columns with :meth:`build`; :func:`pccl.synthesize` does, and so do importers and baselines.
+    """
+
+    topology: Topology
+    collectives: tuple[Collective, ...]
+    transfers: Transfers
+    provenance: Provenance = field(default_factory=Provenance)
+
+    @classmethod
+    def build(
+        cls,
+        topology: Topology,
+        collectives: Sequence[Collective],
+        chunk: ArrayLike,
+        link: ArrayLike,
+        start: ArrayLike,
+        reduce: ArrayLike = False,
+        *,
+        provenance: Provenance | None = None,
+        conditions: Conditions | None = None,
+    ) -> Algorithm:
+        """Put transfers in order and join them with what they are for; columns may come in any order."""
+        if conditions is None:
+            conditions = compile_conditions(topology, collectives)
+        columns: list[Column] = [
+            np.ascontiguousarray(chunk, np.int32),
+            np.ascontiguousarray(link, np.int32),
+            np.ascontiguousarray(start, np.int64),
+        ]
+        columns.append(np.broadcast_to(np.asarray(reduce, np.bool_), columns[0].shape))
+        if len({len(column) for column in columns}) != 1:
+            raise VerificationError(f"transfer columns differ in length: {[len(column) for column in columns]}")
+        for column, name, limit in ((columns[0], "chunk", len(conditions)), (columns[1], "link", topology.num_links)):
+            outside = (column < 0) | (column >= limit)
+            if np.any(outside):
+                row = int(np.argmax(outside))
+                raise VerificationError(f"transfer {row}: there is no {name} {column[row]}, only {limit}")
+        columns = _in_order(columns)
+        for column in columns:
+            column.setflags(write=False)
+        transfers = Transfers(topology, conditions, *columns)
+        return cls(topology, tuple(collectives), transfers, provenance or Provenance())
+
+    @property
+    def conditions(self) -> Conditions:
+        """What every chunk starts from and where it must end."""
+        return self.transfers.conditions
+
+    @cached_property
+    def duration(self) -> Picoseconds:
+        """When the last chunk arrives."""
+        return Picoseconds(self.transfers.arrival.max(initial=0))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both do the same: provenance does not count."""
+        if not isinstance(other, Algorithm):
+            return NotImplemented
+        return (
+            self.collectives == other.collectives
+            and self.topology == other.topology
+            and all(
+                np.array_equal(getattr(self.transfers, name), getattr(other.transfers, name))
+                for name in ("chunk", "link", "start", "reduce")
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        what = " + ".join(collective.kind for collective in self.collectives[:3])
+        if len(self.collectives) > 3:
+            what += f" + {len(self.collectives) - 3} more"
+        return f"Algorithm({what} on {self.topology.name}: {len(self.transfers)} transfers, {self.duration_text})"
+
+    @property
+    def duration_text(self) -> str:
+        """The duration, rounded for people."""
+        return time_text(self.duration)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one ``.pccl`` file; :func:`pccl.load` reads it back."""
+        from pccl.algorithm.storage import save
+
+        save(self, path)
+
+    def summary(self) -> str:
+        """What was asked and what was found, for people."""
+        return "\n".join(f"{name:<12} {text}" for name, text in self.facts().items())
+
+    def facts(self) -> dict[str, str]:
+        """The lines of the summary, by name."""
+        shown = [str(collective) for collective in self.collectives[:8]]
+        if len(self.collectives) > len(shown):
+            shown.append(f"and {len(self.collectives) - len(shown)} more")
+        busiest, average = self._utilization()
+        volume = int(self.transfers.bytes.sum())
+        return {
+            "topology": repr(self.topology).removeprefix("Topology(").removesuffix(")"),
+            "collectives": f"\n{'':<13}".join(shown),
+            "chunks": f"{len(self.conditions):,}",
+            "transfers": f"{len(self.transfers):,}, moving {_rounded(volume)} in all",
+            "duration": self.duration_text,
+            "links": f"{average:.1%} busy on average, the busiest {busiest:.1%}",
+            "found by": f"{self.provenance.method}, seed {self.provenance.seed}, in {self.provenance.seconds:.3g} s "
+            f"(pccl {self.provenance.version})",
+        }
+
+    def _utilization(self) -> tuple[float, float]:
+        if not len(self.transfers):
+            return 0.0, 0.0
+        busy = np.bincount(self.transfers.link, self.transfers.transmission, self.topology.num_links)
+        return float(busy.max() / self.duration), float(busy.mean() / self.duration)
+
+
+def time_text(time: int) -> str:
+    """Picoseconds with four significant digits or more: ``1.234 ms``.
+
+    Examples
+    --------
+    >>> time_text(19_531_250), time_text(0)
+    ('19.53 us', '0 us')
+    """
+    for unit, factor in (("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3)):
+        if time >= factor:
+            return f"{time / factor:,.2f} {unit}"
+    return f"{time} ps" if time else "0 us"
+
+
+def _rounded(size: int) -> str:
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return str(Bytes(size))
+
+
+def _in_order(columns: list[Column]) -> list[Column]:
+    chunk, link, start, _ = columns
+    same = chunk[1:] == chunk[:-1]
+    later = (start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (link[1:] >= link[:-1]))
+    if np.all((chunk[1:] > chunk[:-1]) | (same & later)):
+        return columns
+    order = np.lexsort((link, start, chunk))
+    return [column[order] for column in columns]

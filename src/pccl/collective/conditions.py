@@ -1,0 +1,106 @@
+"""Conditions: what every chunk of every collective starts from and where it has to end, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Conditions"]
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """One row per chunk; a million rows are normal.
+
+    Attributes
+    ----------
+    collective
+        Index of the collective that the chunk belongs to.
+    bytes
+        Size of the chunk.
+    piece
+        Which piece of its shard the chunk is, counted from zero.
+    reduces
+        Whether the chunk is the sum of what all its sources contribute; otherwise it has one source.
+    source_offsets, source_ids
+        The sources of chunk ``i`` are ``source_ids[source_offsets[i]:source_offsets[i + 1]]``.
+    destination_offsets, destination_ids
+        Likewise the NPUs that must end with the chunk; one that has it from the start is not listed.
+    """
+
+    collective: NDArray[np.int32]
+    bytes: NDArray[np.int64]
+    piece: NDArray[np.int32]
+    reduces: NDArray[np.bool_]
+    source_offsets: NDArray[np.int64]
+    source_ids: NDArray[np.int32]
+    destination_offsets: NDArray[np.int64]
+    destination_ids: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.bytes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Conditions):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def sources(self, chunk: int) -> NDArray[np.int32]:
+        """NPUs that hold the chunk at the start: one, or all contributors of a reduction."""
+        return self.source_ids[self.source_offsets[chunk] : self.source_offsets[chunk + 1]]
+
+    def destinations(self, chunk: int) -> NDArray[np.int32]:
+        """NPUs that must hold the whole chunk at the end."""
+        return self.destination_ids[self.destination_offsets[chunk] : self.destination_offsets[chunk + 1]]
+
+    @cached_property
+    def num_destinations(self) -> NDArray[np.int64]:
+        """How many destinations each chunk has."""
+        return np.diff(self.destination_offsets)
+
+    @cached_property
+    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The different chunk sizes, ascending, and for each chunk which of them it has."""
+        if len(self) and np.all(self.bytes == self.bytes[0]):  # the usual case, without sorting
+            return self.bytes[:1], np.zeros(len(self), np.int64)
+        values, of_chunk = np.unique(self.bytes, return_inverse=True)
+        return values, of_chunk.reshape(-1)
+
+    @classmethod
+    def of(
+        cls, size: ArrayLike, piece: ArrayLike, sources: NDArray[Any], destinations: NDArray[Any], reduces: bool = False
+    ) -> Conditions:
+        """Build the rows of one collective; ``sources`` and ``destinations`` have one row per chunk."""
+        count = len(sources)
+        return cls(
+            collective=np.zeros(count, np.int32),
+            bytes=np.broadcast_to(np.asarray(size, np.int64), (count,)),
+            piece=np.broadcast_to(np.asarray(piece, np.int32), (count,)),
+            reduces=np.full(count, reduces),
+            source_offsets=np.arange(count + 1, dtype=np.int64) * sources.shape[1],
+            source_ids=sources.astype(np.int32).ravel(),
+            destination_offsets=np.arange(count + 1, dtype=np.int64) * destinations.shape[1],
+            destination_ids=destinations.astype(np.int32).ravel(),
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Conditions]) -> Conditions:
+        """Stack the rows of several collectives and number the collectives."""
+        count = [len(part) for part in parts]
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("bytes", "piece", "reduces", "source_ids", "destination_ids")
+        }
+        for name in ("source_offsets", "destination_offsets"):
+            widths = [np.diff(getattr(part, name)) for part in parts]
+            joined[name] = np.concatenate([[0], np.cumsum(np.concatenate(widths))]).astype(np.int64)
+        for column in joined.values():
+            column.setflags(write=False)
+        return cls(collective=np.repeat(np.arange(len(parts), dtype=np.int32), count), **joined)

@@ -1,0 +1,114 @@
+"""Process groups the way people think of them: ranges of ranks, and meshes with named dimensions."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pccl.errors import CollectiveError
+
+__all__ = ["DeviceMesh", "device_mesh", "format_group", "parse_group"]
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+
+
+@dataclass(frozen=True)
+class DeviceMesh:
+    """Ranks arranged row by row in a grid with named dimensions, as PyTorch's device mesh does."""
+
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return math.prod(self.shape)
+
+    def groups(self, *names: str) -> tuple[tuple[int, ...], ...]:
+        """Every process group along the named dimension (or along several, flattened in the order of the mesh).
+
+        Examples
+        --------
+        >>> device_mesh(dp=2, tp=3).groups("tp")
+        ((0, 1, 2), (3, 4, 5))
+        >>> device_mesh(dp=2, tp=3).groups("dp")
+        ((0, 3), (1, 4), (2, 5))
+        """
+        if not names:
+            raise CollectiveError(f"name the dimension to group along: {', '.join(self.names)}")
+        for name in names:
+            if name not in self.names:
+                raise CollectiveError(f"the mesh has no dimension {name!r}; it has {', '.join(self.names)}")
+        along = [d for d, name in enumerate(self.names) if name in names]
+        across = [d for d in range(len(self.shape)) if d not in along]
+        size = math.prod(self.shape[d] for d in along)
+        ranks = np.arange(len(self)).reshape(self.shape).transpose(*across, *along).reshape(-1, size)
+        return tuple(tuple(row) for row in ranks.tolist())
+
+
+def device_mesh(shape: Sequence[int] | None = None, names: Sequence[str] | None = None, **sizes: int) -> DeviceMesh:
+    """Arrange ranks in a mesh: ``device_mesh((8, 8), ("dp", "tp"))``, or in short ``device_mesh(dp=8, tp=8)``.
+
+    Examples
+    --------
+    >>> len(device_mesh((4, 2), ("dp", "tp")).groups("tp"))
+    4
+    """
+    if sizes:
+        if shape is not None or names is not None:
+            raise CollectiveError("give either a shape with names or name=size pairs, not both")
+        shape, names = tuple(sizes.values()), tuple(sizes)
+    if shape is None:
+        raise CollectiveError(
+            'a device mesh needs a shape: device_mesh((8, 8), ("dp", "tp")) or device_mesh(dp=8, tp=8)'
+        )
+    if names is None:
+        names = tuple(f"dim{d}" for d in range(len(shape)))
+    if len(shape) != len(names):
+        raise CollectiveError(f"the mesh has {len(shape)} dimensions but {len(names)} names")
+    if len(set(names)) != len(names):
+        raise CollectiveError(f"two dimensions of the mesh have the same name: {', '.join(names)}")
+    for name, size in zip(names, shape, strict=True):
+        if size < 1:
+            raise CollectiveError(f"dimension {name!r} of the mesh has size {size}; it must be positive")
+    return DeviceMesh(tuple(shape), tuple(names))
+
+
+def parse_group(text: str) -> tuple[int, ...]:
+    """Read ranks from text: single ones, ranges, and ranges with a step.
+
+    Examples
+    --------
+    >>> parse_group("0-3,8,16-24:4")
+    (0, 1, 2, 3, 8, 16, 20, 24)
+    """
+    ranks: list[int] = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            raise CollectiveError(f"group {text!r}: {part.strip()!r} is not a rank or range such as 0-7 or 0-56:8")
+        first, last, step = (int(x) if x else None for x in match.groups())
+        assert first is not None
+        if step == 0 or (last is not None and last < first):
+            raise CollectiveError(f"group {text!r}: {part.strip()!r} is an empty range")
+        ranks.extend(range(first, (first if last is None else last) + 1, step or 1))
+    return tuple(ranks)
+
+
+def format_group(group: Iterable[int]) -> str:
+    """Write ranks as short text that :func:`parse_group` reads back.
+
+    Examples
+    --------
+    >>> format_group([0, 1, 2, 3, 8, 9])
+    '0-3,8-9'
+    """
+    ranges: list[list[int]] = []
+    for rank in group:
+        if ranges and rank == ranges[-1][1] + 1:
+            ranges[-1][1] = rank
+        else:
+            ranges.append([rank, rank])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges)

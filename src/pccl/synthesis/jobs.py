@@ -1,0 +1,178 @@
+"""From conditions to jobs: one chunk from one device to its destinations, in one direction of time.
+
+A reduction is the mirror image of a broadcast: on the transposed topology, with time running backwards, the sum leaves
+its destination and spreads to all contributors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pccl.collective import Conditions
+from pccl.errors import InfeasibleError
+from pccl.synthesis.kernels import NEVER, Tasks
+from pccl.synthesis.orders import ORDERS
+from pccl.synthesis.ten import network, unloaded_times
+from pccl.topology import Topology
+
+__all__ = ["Jobs", "gathering", "reducing", "roots"]
+
+Ints = NDArray[np.int64]
+MOST_SIZE_CLASSES = 8  # for distances; more sizes share those of the next smaller class
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Jobs in columns, with their unloaded distances on the topology they run on."""
+
+    topology: Topology
+    sizes: Ints
+    chunk: Ints
+    source: Ints
+    size: Ints
+    piece: Ints
+    first: Ints
+    destination: Ints
+    row: Ints
+    remaining: Ints
+    distance: Ints
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+    @property
+    def any_single(self) -> bool:
+        """Whether some job has just one destination, so that its routes may be kept minimal."""
+        return bool(np.any(self.row))
+
+    def in_order(self, order: str, minimal: bool, release: Ints, seed: int) -> tuple[Ints, Tasks]:
+        """The permutation that an order asks for, and the jobs in it as the kernel wants them."""
+        permutation = ORDERS[order](self.distance, self.piece, np.random.default_rng(seed) if seed else None)
+        widths = np.diff(self.first)[permutation]
+        first = _offsets(widths)
+        within = np.arange(first[-1]) - np.repeat(first[:-1], widths)
+        destination = self.destination[np.repeat(self.first[:-1][permutation], widths) + within]
+        columns = (column[permutation] for column in (self.source, release, self.size, self.row))
+        return permutation, Tasks(*columns, first, destination, self.remaining, minimal)
+
+
+def roots(conditions: Conditions) -> Ints:
+    """Per chunk: its source, or where a reduction is collected (taking destinations in turn, share by share)."""
+    root = conditions.source_ids[conditions.source_offsets[:-1]].astype(np.int64)
+    reduces = np.flatnonzero(conditions.reduces)
+    share = np.cumsum(conditions.piece[reduces] == 0) - 1
+    # Shares are counted from the first of their collective, so that every collective starts with its first destination.
+    collective = conditions.collective[reduces]
+    new = np.flatnonzero(np.diff(collective, prepend=-1))
+    share -= np.repeat(share[new], np.diff(np.append(new, len(reduces))))
+    begin, width = conditions.destination_offsets[reduces], conditions.num_destinations[reduces]
+    root[reduces] = conditions.destination_ids[begin + share % np.maximum(width, 1)]
+    return root
+
+
+def reducing(topology: Topology, conditions: Conditions, root: Ints) -> Jobs:
+    """Mirrored jobs on the transposed topology: from the root of every reduction to its contributors."""
+    chunks = np.flatnonzero(conditions.reduces)
+    return _jobs(
+        topology.transpose(), conditions, chunks, root, conditions.source_offsets, conditions.source_ids, mirrored=True
+    )
+
+
+def gathering(topology: Topology, conditions: Conditions, root: Ints) -> Jobs:
+    """Forward jobs: every plain chunk, and the finished sum of every reduction with further destinations."""
+    offsets, ids = conditions.destination_offsets, conditions.destination_ids
+    chunks = np.flatnonzero(~conditions.reduces | (conditions.num_destinations > 1))
+    return _jobs(topology, conditions, chunks, root, offsets, ids, mirrored=False)
+
+
+def _jobs(
+    topology: Topology,
+    conditions: Conditions,
+    chunks: Ints,
+    root: Ints,
+    offsets: Ints,
+    ids: NDArray[np.int32],
+    mirrored: bool,
+) -> Jobs:
+    source = root[chunks]
+    first, destination = _selected(offsets, ids, chunks, source)
+    sizes, size_of = conditions.sizes
+    size = size_of[chunks]
+    width = np.diff(first)
+    classes, representative = _distance_classes(sizes, size)
+    backward = network(topology.transpose(), sizes)
+    forward = network(topology, sizes)
+
+    row = np.zeros(len(chunks), np.int64)
+    distance = np.zeros(len(chunks), np.int64)
+    single, several = np.flatnonzero(width == 1), np.flatnonzero(width > 1)
+    remaining = np.zeros((1, topology.num_devices), np.int64)
+    if len(single):
+        target = destination[first[single]]
+        table, row_of = _tables(backward, target, classes[single], representative)
+        remaining = np.concatenate([remaining, table])
+        row[single] = row_of + 1
+        distance[single] = table[row_of, source[single]]
+    if len(several):
+        table, row_of = _tables(forward, source[several], classes[several], representative)
+        parts = np.repeat(row_of, width[several])
+        targets = destination if len(several) == len(chunks) else _selected(first, destination, several, None)[1]
+        distance[several] = np.maximum.reduceat(table[parts, targets], _offsets(width[several])[:-1])
+    jobs = Jobs(
+        topology, sizes, chunks, source, size, conditions.piece[chunks].astype(np.int64), first, destination, row,
+        remaining, distance,
+    )  # fmt: skip
+    if np.any(distance >= NEVER):
+        _explain_unreachable(jobs, int(np.argmax(distance >= NEVER)), mirrored)
+    return jobs
+
+
+def _selected(offsets: Ints, ids: NDArray[Any], rows: Ints, without: Ints | None) -> tuple[Ints, Ints]:
+    """The lists of some rows, each without one of its members where asked."""
+    width = np.diff(offsets)[rows]
+    first = _offsets(width)
+    values = ids[np.repeat(offsets[rows], width) + np.arange(first[-1]) - np.repeat(first[:-1], width)].astype(np.int64)
+    if without is None:
+        return first, values
+    owner = np.repeat(np.arange(len(rows)), width)
+    keep = values != without[owner]
+    if np.all(keep):
+        return first, values
+    return _offsets(np.bincount(owner[keep], minlength=len(rows))), values[keep]
+
+
+def _distance_classes(sizes: Ints, size: Ints) -> tuple[Ints, Ints]:
+    """Per job a class of sizes, and per class the smallest size in it: its times are never too long."""
+    if len(sizes) <= MOST_SIZE_CLASSES:
+        return size, np.arange(len(sizes))
+    spread = np.log2(sizes / sizes[0])
+    class_of_size = (spread / (spread[-1] + 1e-9) * MOST_SIZE_CLASSES).astype(np.int64)
+    _, smallest, class_of_size = np.unique(class_of_size, return_index=True, return_inverse=True)
+    return class_of_size.reshape(-1)[size], smallest
+
+
+def _tables(net: Any, devices: Ints, classes: Ints, representative: Ints) -> tuple[Ints, Ints]:
+    keys, row_of = np.unique(devices * len(representative) + classes, return_inverse=True)
+    device, size_class = np.divmod(keys, len(representative))
+    return unloaded_times(net, device, representative[size_class]), row_of.reshape(-1)
+
+
+def _explain_unreachable(jobs: Jobs, job: int, mirrored: bool) -> None:
+    topology, source = jobs.topology, int(jobs.source[job])
+    net = network(topology, jobs.sizes)
+    times = unloaded_times(net, np.array([source]), jobs.size[job : job + 1])[0]
+    targets = jobs.destination[jobs.first[job] : jobs.first[job + 1]]
+    target = int(targets[np.argmax(times[targets] >= NEVER)])
+    sender, receiver = (target, source) if mirrored else (source, target)
+    raise InfeasibleError(
+        f"chunk {jobs.chunk[job]} cannot get from {topology.device_text(sender)} to {topology.device_text(receiver)}: "
+        f"no path of links joins them in {topology.name.removesuffix(' transposed')}"
+    )
+
+
+def _offsets(widths: Ints) -> Ints:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])
