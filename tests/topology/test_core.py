@@ -1,0 +1,185 @@
+"""The network itself: what is refused, and what the verbs do."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pccl.errors import TopologyError, UnitError
+from pccl.topology import Link, Switch, Topology, mesh, ring, switch
+from pccl.topology.core import transmission_time
+from pccl.units import BytesPerSecond, Picoseconds
+from tests.topology.strategies import topologies
+
+
+def pair(**changes):
+    link = {"src": 0, "dst": 1, "bandwidth": "50GB/s", "latency": "500ns"} | changes
+    return Topology.from_links(2, [Link(**link)], name="pair")
+
+
+def test_a_network_written_link_by_link():
+    hub = Topology.from_links(
+        ["left", "right"],
+        [Link(0, 2, "50GB/s", "1us"), Link(2, 1, "25GB/s", "0ns"), Link(2, 1, "25GB/s", "0ns")],
+        [Switch("hub", buffer=4)],
+        name="one way",
+    )
+    assert repr(hub) == "Topology('one way': 2 NPUs, 1 switch, 3 links, 25GB/s to 50GB/s, 0ps to 1us)"
+    assert hub.npus.tolist() == [0, 1]
+    assert hub.switches.tolist() == [2]
+    assert hub.shape == (2,)
+    assert hub.limited
+    assert hub.link_text(0) == "link 0 (NPU 0 (left) -> switch 2 (hub))"
+    offsets, links = hub.out_links
+    assert links[offsets[2] : offsets[3]].tolist() == [1, 2]
+    offsets, links = hub.in_links
+    assert links[offsets[1] : offsets[2]].tolist() == [1, 2]
+
+
+def test_columns_cannot_be_changed():
+    with pytest.raises(ValueError, match="read-only"):
+        pair().src[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bandwidth": "0GB/s"}, r"link 0 \(0 -> 1\) has no bandwidth; it must be positive"),
+        ({"bandwidth": "1PB/s"}, "beyond 900 TB/s"),
+        ({"dst": 2}, r"link 0 \(0 -> 2\): there is no device 2"),
+        ({"src": -1}, "there is no device -1"),
+        ({"dst": 0}, "leads from a device to itself"),
+    ],
+)
+def test_links_that_are_none(changes, message):
+    with pytest.raises(TopologyError, match=message):
+        pair(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bandwidth": 50}, r"bandwidth of link 0 \(0 -> 1\) 50 has no unit"),
+        ({"latency": "500"}, r"latency of link 0 \(0 -> 1\) '500' has no unit"),
+        ({"latency": [500]}, "must be text with a unit"),
+        ({"bandwidth": "-50GB/s"}, "not a number followed by a unit"),
+        ({"bandwidth": BytesPerSecond(-50)}, "negative"),
+        ({"latency": Picoseconds(-1)}, "negative"),
+    ],
+)
+def test_quantities_that_are_none(changes, message):
+    with pytest.raises(UnitError, match=message):
+        pair(**changes)
+
+
+def test_a_bare_number_is_refused_beside_an_equal_quantity():
+    with pytest.raises(UnitError, match="of link 1"):
+        Topology.from_links(2, [Link(0, 1, BytesPerSecond(50), "0ns"), Link(1, 0, 50, "0ns")])
+
+
+@pytest.mark.parametrize(
+    ("npus", "switches", "message"),
+    [
+        (0, [], "has no NPU"),
+        (["a", "a"], [], "two devices are called 'a'"),
+        (["switch0"], [Switch()], "two devices are called 'switch0'"),
+        (["a"], [Switch("a")], "two devices are called 'a'"),
+        (2, [Switch("hub", buffer=0)], "switch 'hub' has a buffer of 0; it must hold a chunk"),
+    ],
+)
+def test_devices_that_are_none(npus, switches, message):
+    with pytest.raises(TopologyError, match=message):
+        Topology.from_links(npus, [], switches)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2), (1,), (-2, -1), (0,)])
+def test_shapes_that_do_not_fit(shape):
+    with pytest.raises(TopologyError, match="does not fit 2 NPUs followed by 1 switch"):
+        Topology.from_links(2, [], [Switch()], shape=shape)
+
+
+def test_transmission_is_exact_and_rounded_up():
+    assert transmission_time([1, 2, 3], 3).tolist() == [333_333_333_334, 666_666_666_667, 10**12]
+    assert transmission_time(2**20, [50 * 2**30, 25 * 2**30]).tolist() == [19_531_250, 39_062_500]
+
+
+@given(st.integers(0, 2**40), st.integers(10**6, 9 * 10**14))
+def test_transmission_agrees_with_whole_numbers(size, bandwidth):
+    assert transmission_time(size, bandwidth) == -(-size * 10**12 // bandwidth)
+
+
+@given(topologies(absent=True))
+def test_transposing_twice_changes_nothing_but_the_name(network):
+    there = network.transpose()
+    back = there.transpose()
+    assert there.src.tolist() == network.dst.tolist()
+    assert back.name != network.name
+    assert back.without(name=network.name) == network
+
+
+def test_without_links_and_devices():
+    network = mesh(2, 2)
+    assert network.without(links=[(0, 1)]).num_links == 7
+    assert network.without(links=[0, (1, 0)]).num_links == 6
+    broken = network.without(devices=[3])
+    assert broken.npus.tolist() == [0, 1, 2]
+    assert (broken.num_devices, broken.num_links, broken.shape) == (4, 4, (2, 2))
+    assert broken.device_text(3) == "absent device 3 (npu3)"
+    assert network.restrict([0, 1, 2]).without(name="x") == broken.without(name="x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"links": [(0, 3)]}, "mesh:2x2 has no link 0 -> 3"),
+        ({"links": [8]}, "mesh:2x2 has no link 8; it has 8"),
+        ({"links": [-1]}, "has no link -1"),
+        ({"devices": [4]}, "mesh:2x2 has no device 4"),
+        ({"devices": [-1]}, "has no device -1"),
+        ({"devices": range(4)}, "has no NPU"),
+    ],
+)
+def test_what_cannot_be_taken_out(changes, message):
+    with pytest.raises(TopologyError, match=message):
+        mesh(2, 2).without(**changes)
+
+
+def test_an_absent_device_is_gone():
+    broken = mesh(2, 2).without(devices=[3])
+    for verb in (lambda: broken.without(devices=[3]), lambda: broken.restrict([3])):
+        with pytest.raises(TopologyError, match="has no device 3"):
+            verb()
+
+
+def test_unrolling_a_switch_shares_its_bandwidth():
+    direct = switch(5, bandwidth="40GB/s", latency="1us").unroll_switches()
+    assert repr(direct) == "Topology('switch:5, unrolled': 5 NPUs, 20 links, 10GB/s, 2us)"
+
+
+@given(topologies(absent=True))
+def test_equal_networks_are_equal(network):
+    assert network == network.without(name=network.name)
+    assert hash(network) == hash(network.without(name=network.name))
+    assert network != network.without(name=network.name + "!")
+    assert network != "network"
+
+
+@given(topologies(absent=True))
+def test_adjacency_lists_every_link_once(network):
+    for (offsets, links), ends in ((network.out_links, network.src), (network.in_links, network.dst)):
+        assert sorted(links.tolist()) == list(range(network.num_links))
+        assert np.array_equal(np.repeat(np.arange(network.num_devices), np.diff(offsets)), ends[links])
+
+
+@given(topologies(absent=True))
+def test_shape_counts_the_places_of_npus(network):
+    assert math.prod(network.shape) >= network.num_npus
+    assert not any(network.is_switch(device) for device in range(math.prod(network.shape)))
+
+
+def test_one_ring_is_not_another():
+    assert ring(4) != ring(4, latency="1us")

@@ -1,0 +1,105 @@
+"""networkx: there and back."""
+
+from __future__ import annotations
+
+import sys
+
+import networkx
+import pytest
+from hypothesis import given
+
+from pccl.errors import PcclError, TopologyError, UnitError
+from pccl.topology import Link, Switch, Topology, from_networkx, mesh, switch, to_networkx
+from pccl.units import BytesPerSecond, Picoseconds
+from tests.topology.strategies import topologies
+
+CABLE = {"bandwidth": "50GB/s", "latency": "500ns"}
+
+
+@given(topologies())
+def test_there_and_back(network):
+    assert from_networkx(to_networkx(network)) == network
+    assert Topology.from_networkx(network.to_networkx()) == network
+
+
+def test_what_the_graph_says():
+    graph = to_networkx(switch(2, bandwidth="50GB/s", buffer=3))
+    assert graph.nodes[0] == {"name": "npu0", "kind": "npu"}
+    assert graph.nodes[2] == {"name": "switch0", "kind": "switch", "buffer": 3, "multicast": True}
+    assert graph.edges[0, 2, 0] == {"bandwidth": 50 * 10**9, "latency": 500_000, "exclusive": False, "link": 0}
+    assert networkx.shortest_path_length(graph, 0, 1, weight="latency") == 10**6
+
+
+def test_absent_devices_are_left_out():
+    graph = to_networkx(mesh(2, 2).without(devices=[1]))
+    assert list(graph) == [0, 2, 3]
+    assert from_networkx(graph).num_npus == 3
+
+
+def test_labels_of_any_kind_and_switches_last():
+    graph = networkx.Graph(name="mixed")
+    graph.add_node("hub", switch=True, buffer=2, multicast=False)
+    graph.add_edge((0, 0), "hub", **CABLE)
+    graph.add_edge("hub", "left", **CABLE, exclusive=True)
+    assert from_networkx(graph) == Topology.from_links(
+        ["(0, 0)", "left"],
+        [
+            Link(2, 0, "50GB/s", "500ns"),
+            Link(0, 2, "50GB/s", "500ns"),
+            Link(2, 1, "50GB/s", "500ns", exclusive=True),
+            Link(1, 2, "50GB/s", "500ns", exclusive=True),
+        ],
+        [Switch("hub", buffer=2, multicast=False)],
+        name="mixed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("graph", "links"),
+    [(networkx.Graph, 2), (networkx.DiGraph, 1), (networkx.MultiGraph, 4), (networkx.MultiDiGraph, 2)],
+)
+def test_parallel_edges_stay_and_undirected_ones_go_both_ways(graph, links):
+    assert from_networkx(graph([(0, 1, CABLE), (0, 1, CABLE)])).num_links == links
+
+
+def test_attributes_by_any_name_and_as_quantities():
+    graph = networkx.DiGraph([(0, 1, {"speed": BytesPerSecond(50), "delay": Picoseconds(7)})])
+    network = from_networkx(graph, bandwidth="speed", latency="delay")
+    assert (network.bandwidth.tolist(), network.latency.tolist(), network.name) == ([50], [7], "networkx")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "error", "message"),
+    [
+        ({"latency": "1us"}, TopologyError, "edge 'a' -> 'b' has no attribute 'bandwidth'; its attributes: 'latency'"),
+        ({}, TopologyError, "has no attribute 'bandwidth'; its attributes: none"),
+        ({"bandwidth": 50, "latency": "1us"}, UnitError, "bandwidth of edge 'a' -> 'b' 50 has no unit"),
+        ({"bandwidth": "50GB/s", "latency": "1"}, UnitError, "latency of edge 'a' -> 'b' '1' has no unit"),
+        ({"bandwidth": "0GB/s", "latency": "1us"}, TopologyError, "must be positive"),
+    ],
+)
+def test_edges_that_are_none(attributes, error, message):
+    with pytest.raises(error, match=message):
+        from_networkx(networkx.Graph([("a", "b", attributes)]))
+
+
+def test_other_mistakes():
+    with pytest.raises(TopologyError, match="leads from a device to itself"):
+        from_networkx(networkx.DiGraph([(0, 0, CABLE)]))
+    with pytest.raises(TopologyError, match="two devices are called 'npu1'"):
+        from_networkx(networkx.DiGraph([(1, "npu1", CABLE)]))
+    with pytest.raises(TopologyError, match="has no NPU"):
+        from_networkx(networkx.Graph())
+
+
+def test_without_networkx(monkeypatch):
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(PcclError, match=r"pip install pccl\[networkx\]"):
+        to_networkx(mesh(2, 2))
+
+
+def test_importing_topology_imports_none_of_the_slow_ones():
+    import subprocess
+
+    code = "import sys, pccl.topology; print(sorted({'networkx', 'yaml', 'msgspec'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,121 @@
+"""The one-line language."""
+
+from __future__ import annotations
+
+import pytest
+
+from pccl import topology as zoology
+from pccl.errors import FormatError, TopologyError, UnitError
+from pccl.topology import mesh, parse_topology, product, ring, save_topology, switch, switch_2d, torus, zoo
+
+
+@pytest.mark.parametrize(
+    ("text", "network"),
+    [
+        ("mesh:8x8", mesh(8, 8)),
+        ("MESH:8x8", mesh(8, 8)),
+        (" mesh : 8 x8 ", mesh(8, 8)),
+        ("mesh:4x4,exclusive", mesh(4, 4, exclusive=True)),
+        ("mesh:4x4,exclusive=no", mesh(4, 4)),
+        ("torus:8x8x8@50GB/s,500ns", torus(8, 8, 8, bandwidth="50GB/s", latency="500ns")),
+        ("torus:2x4@50GB/s,1us@25GB/s", torus(2, 4, bandwidth=["50GB/s", "25GB/s"], latency=["1us", "500ns"])),
+        ("ring:8,unidirectional", ring(8, unidirectional=True)),
+        ("switch:8,buffer=4,multicast=no", switch(8, buffer=4, multicast=False)),
+        ("switch2d:8x4", switch_2d(8, 4)),
+        ("switch2d:8x4@1GB/s", switch_2d(8, 4, bandwidth="1GB/s")),
+        (
+            "switch2d:8x4@400GB/s,500ns@50GB/s,2us",
+            switch_2d(8, 4, bandwidth=("400GB/s", "50GB/s"), latency=("500ns", "2us")),
+        ),
+        ("line:2 x ring:4@1GB/s", product(parse_topology("line:2"), ring(4, bandwidth="1GB/s"))),
+        ("dgx1", zoology.dgx1()),
+        ("a100:2", zoology.dgx_a100(2)),
+        ("tpu-v5e:2x4", zoology.tpu_v5e(2, 4)),
+        ("tpu_v5e:2x4", zoology.tpu_v5e(2, 4)),
+    ],
+)
+def test_texts_and_their_networks(text, network):
+    assert parse_topology(text) == network
+
+
+@pytest.mark.parametrize("entry", zoo(), ids=lambda entry: entry.name)
+def test_every_example_reads_and_every_name_reads_back(entry):
+    network = parse_topology(entry.example)
+    assert entry.example.startswith(entry.name)
+    assert entry.description
+    again = parse_topology(network.name)
+    assert (again.name, again.num_npus, again.num_links) == (network.name, network.num_npus, network.num_links)
+
+
+def test_every_generator_and_machine_is_in_the_zoo():
+    modules = (zoology.generators, zoology.machines)
+    named = {name for module in modules for name in module.__all__} - {"product"}
+    assert {entry.build.__name__ for entry in zoo()} == named
+
+
+def test_flags_are_those_of_the_function():
+    flags = {entry.name: entry.flags for entry in zoo()}
+    assert flags["ring"] == ("exclusive", "unidirectional")
+    assert flags["switch"] == ("exclusive", "buffer", "multicast")
+    assert flags["dgx1"] == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tours:8x8", "topology 'tours:8x8': there is no 'tours'; did you mean 'torus'"),
+        ("", "there is no ''; known are line, ring"),
+        ("dgx-a100", "did you mean .*'a100'"),
+        ("mesh", "'' does not describe a mesh; write mesh:AxBx..., for example mesh:8x8"),
+        ("mesh:8x", "'8x' does not describe a mesh"),
+        ("mesh:8x0", "'8x0' does not describe a mesh"),
+        ("mesh:8x-1", "does not describe a mesh"),
+        ("mesh:²", "does not describe a mesh"),
+        ("line:2x2", "'2x2' does not describe a line; write line:N"),
+        ("dgx1:2x2", "does not describe a dgx1; write dgx1:.boxes."),
+        ("switch2d:8", "does not describe a switch2d; write switch2d:NPUSxNODES"),
+        ("tpu-v4:4x4", "a tpu-v4 has 3 dimensions, not 2"),
+        ("mesh:9999x9999", "beyond 10000000 NPUs"),
+        ("mesh:8x8,unidirectional", "mesh has no flag 'unidirectional'; its flags are exclusive"),
+        ("dgx1,exclusive", "dgx1 has no flag 'exclusive'; it has none"),
+        ("mesh:8x8,exclusive=maybe", "exclusive is yes or no, not 'maybe'"),
+        ("mesh:8x8,exclusive,exclusive", "given twice"),
+        ("switch:8,buffer", "buffer is a positive number of chunks, not ''"),
+        ("switch:8,buffer=0", "buffer is a positive number of chunks, not '0'"),
+        ("mesh:8x8@50", "bandwidth of link 0 .* '50' has no unit"),
+        ("mesh:8x8@500ns", "unknown unit 'ns'"),
+        ("mesh:8x8@", "not a number followed by a unit"),
+        ("mesh:8x8@0GB/s", "must be positive"),
+        ("mesh:8x8@50GB/s,500ns,exclusive", "flags go before the first '@'"),
+        ("mesh:2x2x2@1GB/s@2GB/s", "2 parts with '@': give one for all links, or one for: each dimension"),
+        ("ring:4@1GB/s@2GB/s", "one for: every link"),
+        ("leaf-spine:4x8x2@1GB/s@1GB/s@1GB/s", "NPU to leaf, leaf to spine"),
+        ("dgx1@50GB/s", "dgx1 has links of known speed; leave out '@50GB/s'"),
+        ("fat-tree:3", "even number of ports"),
+        ("grid:4x4,wrap=yes/no/yes", "wrap has 3 entries for 2 dimensions"),
+        ("line:2 x nothing", "topology 'line:2 x nothing': there is no 'nothing'"),
+    ],
+)
+def test_errors_name_the_text_and_the_cure(text, message):
+    with pytest.raises(TopologyError, match=message) as caught:
+        parse_topology(text)
+    assert repr(text) in str(caught.value)
+    assert not isinstance(caught.value, UnitError)
+
+
+def test_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_topology(mesh(2, 2), "net.yaml")
+    assert parse_topology("net.yaml") == parse_topology(str(tmp_path / "net.yaml")) == mesh(2, 2)
+    (tmp_path / "net.yaml").rename("network")
+    assert parse_topology("network") == mesh(2, 2)
+    with pytest.raises(FormatError, match=r"missing.yaml: No such file"):
+        parse_topology("missing.yaml")
+
+
+def test_a_known_name_is_never_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dgx1").write_text("not a network")
+    assert parse_topology("dgx1") == zoology.dgx1()
+    with pytest.raises(FormatError):
+        parse_topology("./dgx1")
