@@ -115,7 +115,7 @@ def test_edge_lists(write):
     ("line", "message"),
     [
         ("0 1 500ns", "expected 'src dst latency bandwidth', not '0 1 500ns'"),
-        ("0 1 500 50GB/s", "time '500' has no unit"),
+        ("0 1 500 50GB/s", "latency '500' has no unit"),
         ("0 1 500ns 50", "bandwidth '50' has no unit"),
         ("0 1 500ns 0GB/s", "the bandwidth must be positive"),
         ("0 1 500ns -1GB/s", "not a number followed by a unit"),
@@ -196,7 +196,7 @@ def test_broken_astra_sim_networks(write, change, message):
         (("links:", "absent: [1]\nlinks:"), "a link ends at an absent device"),
         (("links:", "shape: [3]\nlinks:"), "shape (3,) does not fit"),
         (("links:", "shape: [0]\nlinks:"), "$.shape[0]"),
-        (("links:", "npus: 3\nlinks:"), "line 2: the key 'npus' appears twice"),
+        (("links:", "npus: 3\nlinks:"), "line 6: the key 'npus' appears twice"),
         (("links:", "npus: ["), "line "),
         (("example", "2024-99-99"), "month must be in 1..12"),
         (("example", "{[1]: 2}"), "unhashable"),

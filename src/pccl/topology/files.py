@@ -171,11 +171,7 @@ def topology_from_dict(document: Mapping[str, Any]) -> Topology:
         if "npus_count" in document:
             return _from_astra_sim(msgspec.convert(dict(document), _AstraSim))
         return _from_struct(msgspec.convert(dict(document), _Topology))
-    except msgspec.ValidationError as error:
-        raise FormatError(str(error)) from error
-    except FormatError:
-        raise
-    except PcclError as error:
+    except (msgspec.ValidationError, PcclError) as error:
         raise FormatError(str(error)) from error
 
 
@@ -213,7 +209,7 @@ def _from_link(wire: _Link, numbers: Mapping[_Device, int], path: str) -> list[L
         raise _at("the link leads from a device to itself", path)
     try:
         bandwidth = parse(BytesPerSecond, wire.bandwidth)
-        latency = parse(Picoseconds, wire.latency)
+        latency = parse(Picoseconds, wire.latency, "latency")
     except PcclError as error:  # which begins with "bandwidth" or "latency"
         raise _at(str(error), path) from error
     if not bandwidth:
@@ -277,7 +273,7 @@ def _edge(words: list[str]) -> tuple[_Device, _Device, BytesPerSecond, Picosecon
     src, dst = _edge_end(words[0]), _edge_end(words[1])
     if src == dst:
         raise FormatError(f"the link leads from {words[0]} to itself")
-    latency, bandwidth = parse(Picoseconds, words[2]), parse(BytesPerSecond, words[3])
+    latency, bandwidth = parse(Picoseconds, words[2], "latency"), parse(BytesPerSecond, words[3])
     if not bandwidth:
         raise FormatError("the bandwidth must be positive")
     return src, dst, bandwidth, latency
@@ -310,10 +306,12 @@ def _read_yaml(text: str) -> Any:
         """Refuses duplicate keys, of which YAML would silently take the last."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            if len(set(keys)) < len(keys):
-                twice = next(key for key in keys if keys.count(key) > 1)
-                raise yaml.constructor.ConstructorError(None, None, f"the key {twice!r} appears twice", node.start_mark)
+            seen = set()
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+                if key.value in seen:
+                    problem = f"the key {key.value!r} appears twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add(key.value)
             return super().construct_mapping(node, deep)
 
     try:
