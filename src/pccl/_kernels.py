@@ -44,9 +44,14 @@ def kernel(function: F) -> F:
     try:
         if _DIRECTORY is not None:
             numba.config.CACHE_DIR = str(_DIRECTORY)
-        return cast(F, numba.njit(function, cache=_DIRECTORY is not None, nogil=True))
+        return cast(F, numba.njit(function, cache=_DIRECTORY is not None, nogil=True, _nrt=False))
     finally:
         numba.config.CACHE_DIR = before
+
+
+def inlined(function: F) -> F:
+    """Compile a function into its callers."""
+    return cast(F, numba.njit(function, inline="always", _nrt=False))
 
 
 def kernels_are_cached() -> bool:

@@ -129,7 +129,7 @@ class Algorithm:
             if np.any(outside):
                 row = int(np.argmax(outside))
                 raise VerificationError(f"transfer {row}: there is no {name} {column[row]}, only {limit}")
-        columns = _in_order(columns)
+        columns = _in_order(columns, len(conditions))
         for column in columns:
             column.setflags(write=False)
         transfers = Transfers(topology, conditions, *columns)
@@ -227,11 +227,27 @@ def _rounded(size: int) -> str:
     return str(Bytes(size))
 
 
-def _in_order(columns: list[Column]) -> list[Column]:
-    chunk, link, start, _ = columns
-    same = chunk[1:] == chunk[:-1]
-    later = (start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (link[1:] >= link[:-1]))
-    if np.all((chunk[1:] > chunk[:-1]) | (same & later)):
+def grouped(keys: NDArray[np.int32], count: int) -> NDArray[np.int64]:
+    """Indices that sort by key, of which there are `count`, and otherwise keep the order; linear in their number."""
+    from pccl.algorithm.kernels import counting_order
+
+    order = np.empty(len(keys), np.int64)
+    counting_order(keys, np.zeros(count + 1, np.int64), order)
+    return order
+
+
+def _in_order(columns: list[Column], chunks: int) -> list[Column]:
+    """Sort by chunk, start and link; transfers usually come with those of a chunk in order already."""
+    if _is_in_order(*columns[:3]):
         return columns
-    order = np.lexsort((link, start, chunk))
+    columns = [column[order] for order in [grouped(columns[0], chunks)] for column in columns]
+    if _is_in_order(*columns[:3]):
+        return columns
+    order = np.lexsort((columns[1], columns[2], columns[0]))
     return [column[order] for column in columns]
+
+
+def _is_in_order(chunk: Column, link: Column, start: Column) -> bool:
+    same, later = chunk[1:] == chunk[:-1], start[1:] > start[:-1]
+    later |= (start[1:] == start[:-1]) & (link[1:] >= link[:-1])
+    return bool(np.all((chunk[1:] > chunk[:-1]) | (same & later)))

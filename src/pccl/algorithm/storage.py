@@ -1,4 +1,134 @@
-"""stub."""
+"""The ``.pccl`` file: a NumPy archive (npz) with the columns, and a JSON header that says what they mean.
+
+Columns are stored as small as they go: starts in their greatest common unit, integers in as few bytes as they need.
+Conditions follow from the collectives and are not stored.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
-def load(path: Any) -> Any: ...
-def save(a: Any, path: Any) -> None: ...
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pccl.algorithm.core import Algorithm, Provenance
+from pccl.collective import collective_from_dict, compile_conditions
+from pccl.errors import FormatError, PcclError
+from pccl.topology import Topology
+
+__all__ = ["load", "save"]
+
+FORMAT, VERSION = "pccl-algorithm", 1
+_TOPOLOGY = ("kind", "buffer", "multicast", "src", "dst", "latency", "bandwidth", "exclusive")
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # no clock in the file: equal algorithms give equal bytes
+
+
+def save(algorithm: Algorithm, path: str | Path) -> None:
+    """Write an algorithm to a file; :func:`load` reads it back."""
+    topology, transfers = algorithm.topology, algorithm.transfers
+    unit = int(np.gcd.reduce(transfers.start)) or 1 if len(transfers) else 1
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "topology": {"name": topology.name, "labels": list(topology.labels), "shape": list(topology.shape)},
+        "collectives": [collective.to_dict() for collective in algorithm.collectives],
+        "provenance": asdict(algorithm.provenance),
+        "time_unit_ps": unit,
+    }
+    columns: dict[str, NDArray[Any]] = {f"topology_{name}": getattr(topology, name) for name in _TOPOLOGY}
+    columns["transfers_per_chunk"] = np.bincount(transfers.chunk, minlength=len(algorithm.conditions))
+    columns["link"], columns["start"], columns["reduce"] = transfers.link, transfers.start // unit, transfers.reduce
+    try:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), json.dumps(header, indent=1))
+            for name, column in columns.items():
+                content = io.BytesIO()
+                np.lib.format.write_array(content, _narrow(column), allow_pickle=False)
+                entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(entry, content.getbuffer(), compresslevel=1)
+    except OSError as error:
+        raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def load(path: str | Path) -> Algorithm:
+    """Read an algorithm from a ``.pccl`` file.
+
+    Examples
+    --------
+    >>> import pccl, tempfile
+    >>> algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather(size="4MiB"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     algorithm.save(f"{folder}/ring.pccl")
+    ...     pccl.load(f"{folder}/ring.pccl") == algorithm
+    True
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = _header(archive, path)
+            columns = {
+                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+    except FileNotFoundError:
+        raise FormatError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise FormatError(f"cannot read {path}: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError) as error:
+        raise FormatError(f"{path} is not a .pccl file, or is corrupted: {error}") from None
+    try:
+        return _algorithm(header, columns)
+    except (PcclError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise FormatError(f"{path} is corrupted: {error}") from None
+
+
+def _header(archive: zipfile.ZipFile, path: str | Path) -> dict[str, Any]:
+    try:
+        header = json.loads(archive.read("header.json"))
+    except KeyError:
+        raise FormatError(f"{path} is not a .pccl file: it has no header") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise FormatError(f"{path} is not a .pccl file: its header does not say so")
+    if header.get("version") != VERSION:
+        raise FormatError(f"{path} has version {header.get('version')}; this pccl reads version {VERSION}")
+    return header
+
+
+def _algorithm(header: dict[str, Any], columns: dict[str, NDArray[Any]]) -> Algorithm:
+    about = header["topology"]
+    topology = Topology(
+        name=about["name"],
+        labels=tuple(about["labels"]),
+        shape=tuple(about["shape"]),
+        **{name: columns[f"topology_{name}"] for name in _TOPOLOGY},
+    )
+    collectives = [collective_from_dict(data) for data in header["collectives"]]
+    conditions = compile_conditions(topology, collectives)
+    counts = columns["transfers_per_chunk"].astype(np.int64)
+    if len(counts) != len(conditions):
+        raise FormatError(f"it has {len(counts)} chunks, its collectives have {len(conditions)}")
+    return Algorithm.build(
+        topology,
+        collectives,
+        np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        columns["link"],
+        columns["start"].astype(np.int64) * int(header["time_unit_ps"]),
+        columns["reduce"],
+        provenance=Provenance(**header["provenance"]),
+        conditions=conditions,
+    )
+
+
+def _narrow(column: NDArray[Any]) -> NDArray[Any]:
+    """The same integers in the smallest type that holds them all."""
+    if column.dtype == np.bool_ or not len(column):
+        return column
+    lowest, highest = int(column.min()), int(column.max())
+    return column.astype(np.result_type(np.min_scalar_type(lowest), np.min_scalar_type(highest)))

@@ -57,7 +57,7 @@ class Jobs:
         within = np.arange(first[-1]) - np.repeat(first[:-1], widths)
         destination = self.destination[np.repeat(self.first[:-1][permutation], widths) + within]
         columns = (column[permutation] for column in (self.source, release, self.size, self.row))
-        return permutation, Tasks(*columns, first, destination, self.remaining, minimal)
+        return permutation, Tasks(*columns, first, destination, *_compact(self.remaining), minimal)
 
 
 def roots(conditions: Conditions) -> Ints:
@@ -172,6 +172,15 @@ def _explain_unreachable(jobs: Jobs, job: int, mirrored: bool) -> None:
         f"chunk {jobs.chunk[job]} cannot get from {topology.device_text(sender)} to {topology.device_text(receiver)}: "
         f"no path of links joins them in {topology.name.removesuffix(' transposed')}"
     )
+
+
+def _compact(table: Ints) -> tuple[NDArray[Any], int, int]:
+    """Times in 16 bits where some unit lets them fit: the search looks into this table most, so it should be small."""
+    reachable = table < NEVER
+    unit = int(np.gcd.reduce(table[reachable]))
+    if not unit or int(table.max(initial=0, where=reachable)) // unit > 65_000:
+        return table, 1, NEVER
+    return np.where(reachable, table // unit, 65_535).astype(np.uint16), unit, 65_535
 
 
 def _offsets(widths: Ints) -> Ints:

@@ -9,33 +9,48 @@ Times are int64 picoseconds, indices int64 throughout: mixing in unsigned intege
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pccl._kernels import kernel
+from pccl._kernels import inlined, kernel
 
-__all__ = ["Lanes", "Moves", "Network", "Output", "Stores", "Tasks", "Work", "distances", "place", "replay", "tree_slots"]
+__all__ = [
+    "Lanes",
+    "Moves",
+    "Network",
+    "Output",
+    "Stores",
+    "Tasks",
+    "Work",
+    "distances",
+    "place",
+    "replay",
+    "tree_slots",
+]
 
 Ints = NDArray[np.int64]
+Indices = NDArray[np.int32]
 
 DONE, PAUSED, OUTPUT_FULL, LANE_FULL, STORE_FULL = 0, 1, 2, 3, 4
 NEVER = np.int64(2**62)
 NO_ARC = np.int64(-1)
+ARRIVAL, START, ARC, SLOT = 0, 1, 2, 3  # columns of a label
+INDEX = np.int64(2**62 - 1)  # masked with this, an index is plainly not negative, which spares a test at every use
 
 
 class Network(NamedTuple):
     """Arcs grouped by the device they leave, and what limits the devices."""
 
     first: Ints  # arcs of device d are first[d] .. first[d + 1] - 1
-    src: Ints
-    dst: Ints
-    link: Ints
-    lane: Ints
+    src: Indices
+    dst: Indices
+    link: Indices
+    lane: Indices
     latency: Ints
     held: Ints  # the part of the latency during which the lane is held: all of it on exclusive links
-    rate: Ints  # column of `durations`
+    rate: Indices  # column of `durations`
     durations: Ints  # [size class, rate]
     store: Ints  # per device: row of the stores of a switch with a finite buffer, or -1
     one_way: NDArray[np.bool_]  # per device: a switch that sends a chunk over one link at a time
@@ -68,7 +83,9 @@ class Tasks(NamedTuple):
     row: Ints  # row of `remaining`; 0, which holds zeros, for chunks with several destinations
     first: Ints  # destinations of task i are destination[first[i]:first[i + 1]]
     destination: Ints
-    remaining: Ints  # [row, device]: unloaded time from the device to the destination of the row
+    remaining: NDArray[Any]  # [row, device]: unloaded time from the device to the destination of the row, in units
+    unit: int  # picoseconds
+    unreachable: int  # what `remaining` says where there is no way
     minimal: bool  # only arcs that bring a chunk nearer to its one destination
 
 
@@ -83,20 +100,17 @@ class Moves(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch space of one search, valid where `stamp` bears the number of the search."""
+    """Scratch space of one search; what is noted for a device counts if it bears the number of the search."""
 
-    stamp: Ints
-    arrival: Ints
-    start: Ints
-    arc: Ints
-    closed: Ints
+    state: Ints  # twice the number of the search that labelled the device, plus one once it is closed
+    label: Ints  # [device, (arrival, start, arc, slot in the calendar of the lane)]
     wanted: Ints
     in_tree: Ints
     not_before: Ints  # per device: earliest moment at which this chunk may begin to come in
     port: Ints  # per one-way switch: until when it is sending this chunk
     heap: Ints  # [slot, (score, remaining, sequence, device)]
+    pending: Ints  # [slot, (device, next arc)]: devices left half-way because one of their arcs lost no time
     tree: Ints  # arcs of the tree found
-    tree_start: Ints
     search: Ints  # [0]: number of the last search, [1]: relaxations so far
 
 
@@ -112,52 +126,50 @@ class Output(NamedTuple):
 # --- calendars ---------------------------------------------------------------------------------------------------
 
 
-@kernel
-def first_gap(lanes: Lanes, lane: int, time: int, hold: int) -> int:
-    """Earliest moment from `time` on at which the lane is free for `hold`."""
-    count = lanes.count[lane]
-    low, high = np.int64(0), count
-    while low < high:  # the first interval that ends after `time`
-        middle = (low + high) >> 1
-        if lanes.busy[lane, middle, 1] > time:
-            high = middle
-        else:
-            low = middle + 1
-    while low < count and lanes.busy[lane, low, 0] < time + hold:
-        time = lanes.busy[lane, low, 1]
+@inlined
+def first_gap(lanes: Lanes, lane: int, time: int, hold: int) -> tuple[int, int]:
+    """Earliest moment from `time` on at which the lane is free for `hold`, and the interval that comes after it."""
+    busy, count = lanes.busy, lanes.count[lane]
+    if count == 0 or time + hold <= busy[lane, 0, 0]:
+        return time, np.int64(0)
+    low = np.int64(0)
+    if busy[lane, 0, 1] <= time:  # most questions fall into the first interval; the others find theirs by bisection
+        low = np.int64(1)
+        high = count
+        while low < high:
+            middle = ((low + high) >> 1) & INDEX
+            if busy[lane, middle, 1] > time:
+                high = middle
+            else:
+                low = middle + 1
+    while low < count and busy[lane, low & INDEX, 0] < time + hold:
+        time = busy[lane, low & INDEX, 1]
         low += 1
-    return time
+    return time, low
 
 
 @kernel
-def occupy(lanes: Lanes, lane: int, begin: int, end: int) -> None:
-    """Mark the lane busy from `begin` to `end`, merging with neighbours when the gap is too short to be of use."""
-    busy, count, slack = lanes.busy, lanes.count[lane], lanes.slack[lane]
-    low, high = np.int64(0), count
-    while low < high:  # the first interval that begins at `end` or later
-        middle = (low + high) >> 1
-        if busy[lane, middle, 0] >= end:
-            high = middle
-        else:
-            low = middle + 1
-    left = low > 0 and begin - busy[lane, low - 1, 1] < slack
-    right = low < count and busy[lane, low, 0] - end < slack
+def occupy(lanes: Lanes, lane: int, low: int, begin: int, end: int) -> None:
+    """Mark the lane busy from `begin` to `end`, before interval `low`.
+
+    Neighbours are merged when the gap to them is too short to be of use.
+    """
+    busy, count, slack = lanes.busy[lane], lanes.count[lane], lanes.slack[lane]
+    left = low > 0 and begin - busy[low - 1, 1] < slack
+    right = low < count and busy[low, 0] - end < slack
     if left and right:
-        busy[lane, low - 1, 1] = busy[lane, low, 1]
+        busy[low - 1, 1] = busy[low, 1]
         for i in range(low, count - 1):
-            busy[lane, i, 0] = busy[lane, i + 1, 0]
-            busy[lane, i, 1] = busy[lane, i + 1, 1]
+            busy[i, 0], busy[i, 1] = busy[i + 1, 0], busy[i + 1, 1]
         lanes.count[lane] = count - 1
     elif left:
-        busy[lane, low - 1, 1] = end
+        busy[low - 1, 1] = end
     elif right:
-        busy[lane, low, 0] = begin
+        busy[low, 0] = begin
     else:
         for i in range(count, low, -1):
-            busy[lane, i, 0] = busy[lane, i - 1, 0]
-            busy[lane, i, 1] = busy[lane, i - 1, 1]
-        busy[lane, low, 0] = begin
-        busy[lane, low, 1] = end
+            busy[i, 0], busy[i, 1] = busy[i - 1, 0], busy[i - 1, 1]
+        busy[low, 0], busy[low, 1] = begin, end
         lanes.count[lane] = count + 1
 
 
@@ -215,67 +227,78 @@ def split(stores: Stores, store: int, moment: int) -> None:
 # --- a heap of (score, remaining, sequence, device) ------------------------------------------------------------------
 
 
-@kernel
-def before(heap: Ints, a: int, b: int) -> bool:
-    if heap[a, 0] != heap[b, 0]:
-        return heap[a, 0] < heap[b, 0]
-    if heap[a, 1] != heap[b, 1]:
-        return heap[a, 1] < heap[b, 1]
-    return heap[a, 2] < heap[b, 2]
+@inlined
+def comes_before(heap: Ints, a: int, score: int, remaining: int, sequence: int) -> bool:
+    if heap[a, 0] != score:
+        return heap[a, 0] < score
+    if heap[a, 1] != remaining:
+        return heap[a, 1] < remaining
+    return heap[a, 2] < sequence
 
 
-@kernel
-def swap(heap: Ints, a: int, b: int) -> None:
+@inlined
+def move(heap: Ints, source: int, target: int) -> None:
     for i in range(4):
-        heap[a, i], heap[b, i] = heap[b, i], heap[a, i]
+        heap[target, i] = heap[source, i]
 
 
-@kernel
+@inlined
 def push(heap: Ints, size: int, score: int, remaining: int, sequence: int, device: int) -> int:
-    heap[size, 0], heap[size, 1], heap[size, 2], heap[size, 3] = score, remaining, sequence, device
-    i = size
-    while i > 0 and before(heap, i, (i - 1) >> 1):
-        swap(heap, i, (i - 1) >> 1)
-        i = (i - 1) >> 1
+    """Add an entry; returns the new size."""
+    hole = size
+    while hole > 0:
+        parent = ((hole - 1) >> 1) & INDEX
+        if comes_before(heap, parent, score, remaining, sequence):
+            break
+        move(heap, parent, hole)
+        hole = parent
+    heap[hole, 0], heap[hole, 1], heap[hole, 2], heap[hole, 3] = score, remaining, sequence, device
     return size + 1
 
 
-@kernel
+@inlined
 def pop(heap: Ints, size: int) -> int:
-    """Move the least entry to the end of the heap; returns the new size, which is its slot."""
-    size -= 1
-    swap(heap, 0, size)
-    i = 0
+    """Move the least entry to just behind the others; returns the new size, which is its slot."""
+    last = (size - 1) & INDEX
+    score, remaining, sequence, device = heap[last, 0], heap[last, 1], heap[last, 2], heap[last, 3]
+    move(heap, 0, last)
+    hole = np.int64(0)
     while True:
-        least, left = i, 2 * i + 1
-        if left < size and before(heap, left, least):
-            least = left
-        if left + 1 < size and before(heap, left + 1, least):
-            least = left + 1
-        if least == i:
-            return size
-        swap(heap, i, least)
-        i = least
+        child = (2 * hole + 1) & INDEX
+        if child >= last:
+            break
+        right = child + 1
+        if right < last and comes_before(heap, right, heap[child, 0], heap[child, 1], heap[child, 2]):
+            child = right
+        if not comes_before(heap, child, score, remaining, sequence):
+            break
+        move(heap, child, hole)
+        hole = child
+    if last > 0:
+        heap[hole, 0], heap[hole, 1], heap[hole, 2], heap[hole, 3] = score, remaining, sequence, device
+    return last
 
 
 # --- the search ------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def earliest_start(net: Network, lanes: Lanes, stores: Stores, work: Work, arc: int, time: int, duration: int) -> int:
-    """Earliest moment from `time` on at which a chunk may enter the arc."""
-    hold = duration + net.held[arc]
-    start = first_gap(lanes, net.lane[arc], time, hold)
-    store = net.store[net.dst[arc]] if net.limited else np.int64(-1)
-    if store < 0:
-        return start
-    latency = net.latency[arc]
+def earliest_start(
+    net: Network, lanes: Lanes, stores: Stores, work: Work, arc: int, time: int, duration: int
+) -> tuple[int, int]:
+    """Earliest moment from `time` on at which a chunk may enter the arc and the buffer behind it, and its place."""
+    lane, hold, latency, receiver = net.lane[arc], duration + net.held[arc], net.latency[arc], net.dst[arc]
+    store = net.store[receiver]
+    if store >= 0:
+        time = max(time, work.not_before[receiver] - latency)
     while True:
-        start = first_gap(lanes, net.lane[arc], max(start, work.not_before[net.dst[arc]] - latency), hold)
+        start, slot = first_gap(lanes, lane, time, hold)
+        if store < 0:
+            return start, slot
         free = free_from(stores, store, start + latency, start + latency + duration)
         if free == start + latency:
-            return start
-        start = free - latency
+            return start, slot
+        time = free - latency
 
 
 @kernel
@@ -285,82 +308,108 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
     Devices are closed in order of arrival plus the unloaded time that remains (zero with several destinations, so that
     this is Dijkstra's algorithm, and A* otherwise). A successor that loses no time is followed at once, past the heap.
     """
-    size_class, source = tasks.size[task], tasks.source[task]
+    # Numba counts references at every look into a tuple: unpack once, outside the loop.
+    first_arc, dst, lane_of, latency_of, held_of, rate_of = (
+        net.first,
+        net.dst,
+        net.lane,
+        net.latency,
+        net.held,
+        net.rate,
+    )
+    durations, limited = net.durations[tasks.size[task]], net.limited
+    state, label, wanted, heap = work.state, work.label, work.wanted, work.heap
+    labelled, closed = 2 * ident, 2 * ident + 1
     remaining = tasks.remaining[tasks.row[task]]
-    single = tasks.row[task] > 0
+    source, single = tasks.source[task], tasks.row[task] > 0
     minimal = single and tasks.minimal
+
     missing = tasks.first[task + 1] - tasks.first[task]
     for i in range(tasks.first[task], tasks.first[task + 1]):
-        work.wanted[tasks.destination[i]] = ident
-    work.stamp[source], work.arrival[source], work.arc[source] = ident, tasks.release[task], NO_ARC
-    work.port[source] = 0
-    heap, relaxed, sequence = work.heap, np.int64(0), np.int64(0)
-    score = tasks.release[task] + remaining[source]
-    waiting, device = np.int64(0), source
+        wanted[tasks.destination[i]] = ident
+    label[source, ARRIVAL], label[source, ARC] = tasks.release[task], NO_ARC
+    unit, unreachable = tasks.unit, tasks.unreachable
+    score = tasks.release[task] + np.int64(remaining[source]) * unit
+    relaxed, sequence = np.int64(0), np.int64(0)
+    waiting, pending = np.int64(0), np.int64(0)  # entries in the heap, and devices that have arcs left to look at
+    device, arc = source, first_arc[source]
+    state[source], work.port[source] = closed, 0
+    if wanted[source] == ident:
+        missing -= 1
     while missing > 0:
-        work.closed[device] = ident
-        if work.wanted[device] == ident:
-            missing -= 1
-            if missing == 0:
-                break
-        time, follow = work.arrival[device], np.int64(-1)
-        here = remaining[device]
-        for arc in range(net.first[device], net.first[device + 1]):
-            successor = net.dst[arc]
-            if work.closed[successor] == ident:
+        time, here, last = label[device, ARRIVAL], np.int64(remaining[device]), first_arc[device + 1]
+        follow = np.int64(-1)
+        while arc < last and follow < 0:
+            arc &= INDEX
+            successor = dst[arc] & INDEX
+            there = np.int64(remaining[successor])
+            known = state[successor]
+            if known == closed or there == unreachable or (minimal and there >= here):
+                arc += 1
                 continue
-            there = remaining[successor]
-            if there >= NEVER or (minimal and there >= here):
-                continue
+            there *= unit
             relaxed += 1
-            duration = net.durations[size_class, net.rate[arc]]
-            start = earliest_start(net, lanes, stores, work, arc, time, duration)
-            arrival = start + net.latency[arc] + duration
-            if work.stamp[successor] == ident and work.arrival[successor] <= arrival:
-                continue
-            work.stamp[successor], work.arrival[successor] = ident, arrival
-            work.arc[successor], work.start[successor], work.port[successor] = arc, start, 0
-            if single and follow < 0 and arrival + there == score:
-                follow = successor
+            duration = durations[rate_of[arc] & INDEX]
+            if limited:
+                start, slot = earliest_start(net, lanes, stores, work, arc, time, duration)
             else:
-                waiting = push(heap, waiting, arrival + there, there, sequence, successor)
-                sequence += 1
+                start, slot = first_gap(lanes, lane_of[arc] & INDEX, time, duration + held_of[arc])
+            arrival = start + latency_of[arc] + duration
+            if known != labelled or label[successor, ARRIVAL] > arrival:
+                state[successor] = labelled
+                label[successor, ARRIVAL], label[successor, START] = arrival, start
+                label[successor, ARC], label[successor, SLOT] = arc, slot
+                if single and arrival + there == score:
+                    follow = successor
+                else:
+                    waiting = push(heap, waiting, arrival + there, there, sequence, successor)
+                    sequence += 1
+            arc += 1
         if follow >= 0:
+            work.pending[pending, 0], work.pending[pending, 1] = device, arc
+            pending += 1
             device = follow
+        elif pending > 0:
+            pending -= 1
+            device, arc = work.pending[pending, 0], work.pending[pending, 1]
             continue
-        device = next_device(net, lanes, stores, tasks, work, size_class, ident, waiting)
-        if device < 0:
-            break
-        waiting, score = work.search[2], work.search[3]
+        else:
+            device = np.int64(-1)
+            while waiting > 0 and device < 0:
+                waiting = pop(heap, waiting)
+                device, score = heap[waiting, 3], heap[waiting, 0]
+                if state[device] == closed or label[device, ARRIVAL] + heap[waiting, 1] != score:
+                    device = np.int64(-1)
+                elif limited and must_wait(net, lanes, stores, work, device, durations):
+                    again = label[device, ARRIVAL] + heap[waiting, 1]
+                    waiting = push(heap, waiting, again, heap[waiting, 1], heap[waiting, 2], device)
+                    device = np.int64(-1)
+            if device < 0:
+                break
+        arc = first_arc[device]
+        state[device] = closed
+        if limited:
+            work.port[device] = 0
+        if wanted[device] == ident:
+            missing -= 1
     work.search[1] += relaxed
     return missing
 
 
 @kernel
-def next_device(
-    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, size_class: int, ident: int, waiting: int
-) -> int:
-    """Take the next device to close from the heap; leaves the size of the heap and the score in `work.search`."""
-    heap = work.heap
-    while waiting > 0:
-        waiting = pop(heap, waiting)
-        device, score = heap[waiting, 3], heap[waiting, 0]
-        if work.closed[device] == ident or work.arrival[device] + heap[waiting, 1] != score:
-            continue
-        arc = work.arc[device]
-        sender = net.src[arc]
-        if net.limited and net.one_way[sender]:
-            duration = net.durations[size_class, net.rate[arc]]
-            if work.start[device] < work.port[sender]:  # the switch is sending this chunk elsewhere: wait for it
-                start = earliest_start(net, lanes, stores, work, arc, work.port[sender], duration)
-                work.start[device], work.arrival[device] = start, start + net.latency[arc] + duration
-                again = work.arrival[device] + heap[waiting, 1]
-                waiting = push(heap, waiting, again, heap[waiting, 1], heap[waiting, 2], device)
-                continue
-            work.port[sender] = work.start[device] + duration
-        work.search[2], work.search[3] = waiting, score
-        return device
-    return -1
+def must_wait(net: Network, lanes: Lanes, stores: Stores, work: Work, device: int, durations: Ints) -> bool:
+    """Whether the switch that sends to the device is still sending this chunk elsewhere; then the label moves back."""
+    arc = work.label[device, ARC]
+    sender, duration = net.src[arc], durations[net.rate[arc]]
+    if not net.one_way[sender]:
+        return False
+    if work.label[device, START] >= work.port[sender]:
+        work.port[sender] = work.label[device, START] + duration
+        return False
+    start, slot = earliest_start(net, lanes, stores, work, arc, work.port[sender], duration)
+    work.label[device, START], work.label[device, SLOT] = start, slot
+    work.label[device, ARRIVAL] = start + net.latency[arc] + duration
+    return True
 
 
 @kernel
@@ -372,16 +421,14 @@ def keep_useful(net: Network, tasks: Tasks, work: Work, task: int, ident: int) -
         device = tasks.destination[i]
         while work.in_tree[device] != ident:
             work.in_tree[device] = ident
-            work.tree[size] = work.arc[device]
+            work.tree[size] = work.label[device, ARC]
             size += 1
-            device = net.src[work.arc[device]]
+            device = net.src[work.label[device, ARC]]
     if tasks.row[task] > 0:
         for i in range(size // 2):  # a path, found from its end
             work.tree[i], work.tree[size - 1 - i] = work.tree[size - 1 - i], work.tree[i]
     else:
         sort_by_start(net, work, size)
-    for i in range(size):
-        work.tree_start[i] = work.start[net.dst[work.tree[i]]]
     return size
 
 
@@ -391,10 +438,10 @@ def sort_by_start(net: Network, work: Work, size: int) -> None:
     while step > 0:
         for i in range(step, size):
             arc = work.tree[i]
-            start, link, k = work.start[net.dst[arc]], net.link[arc], i
+            start, link, k = work.label[net.dst[arc], START], net.link[arc], i
             while k >= step:
                 other = work.tree[k - step]
-                other_start = work.start[net.dst[other]]
+                other_start = work.label[net.dst[other], START]
                 if other_start < start or (other_start == start and net.link[other] < link):
                     break
                 work.tree[k] = other
@@ -404,9 +451,7 @@ def sort_by_start(net: Network, work: Work, size: int) -> None:
 
 
 @kernel
-def respect_limits(
-    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, size: int
-) -> bool:
+def respect_limits(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, size: int) -> bool:
     """Re-time the tree now that useless branches are gone, and check finite buffers.
 
     Returns False if a buffer is full at some time between arrival and departure; then `not_before` has been raised to the
@@ -420,17 +465,19 @@ def respect_limits(
         arc = work.tree[i]
         sender, receiver = net.src[arc], net.dst[arc]
         duration = net.durations[size_class, net.rate[arc]]
-        ready = max(work.arrival[sender], work.port[sender] if net.one_way[sender] else np.int64(0))
-        start = earliest_start(net, lanes, stores, work, arc, ready, duration)
-        work.tree_start[i], work.start[receiver] = start, start
-        work.arrival[receiver] = start + net.latency[arc] + duration
+        ready = max(work.label[sender, ARRIVAL], work.port[sender] if net.one_way[sender] else np.int64(0))
+        start, slot = earliest_start(net, lanes, stores, work, arc, ready, duration)
+        work.label[receiver, START], work.label[receiver, SLOT] = start, slot
+        work.label[receiver, ARRIVAL] = start + net.latency[arc] + duration
         work.port[sender] = max(work.port[sender], start + duration)
     for i in range(size):
         arc = work.tree[i]
         receiver = net.dst[arc]
         if net.store[receiver] >= 0:
-            begin = work.start[receiver] + net.latency[arc]
-            free = free_from(stores, net.store[receiver], begin, max(work.port[receiver], work.arrival[receiver]))
+            begin = work.label[receiver, START] + net.latency[arc]
+            free = free_from(
+                stores, net.store[receiver], begin, max(work.port[receiver], work.label[receiver, ARRIVAL])
+            )
             if free != begin:
                 work.not_before[receiver] = free
                 return False
@@ -444,15 +491,15 @@ def commit(
     """Take the links of the tree out of the TEN and write its transfers down."""
     size_class, row = tasks.size[task], out.count[0]
     for i in range(size):
-        arc, start = work.tree[i], work.tree_start[i]
-        duration = net.durations[size_class, net.rate[arc]]
-        occupy(lanes, net.lane[arc], start, start + duration + net.held[arc])
+        arc = work.tree[i]
+        start, duration = work.label[net.dst[arc], START], net.durations[size_class, net.rate[arc]]
+        occupy(lanes, net.lane[arc], work.label[net.dst[arc], SLOT], start, start + duration + net.held[arc])
         out.task[row + i] = task
         out.arc[row + i] = arc
         out.start[row + i] = start
         if net.limited and net.store[net.dst[arc]] >= 0:
             receiver = net.dst[arc]
-            end = max(work.port[receiver], work.arrival[receiver])
+            end = max(work.port[receiver], work.label[receiver, ARRIVAL])
             stay(stores, net.store[receiver], start + net.latency[arc], end)
     out.count[0] = row + size
 
@@ -556,8 +603,8 @@ def replay(net: Network, lanes: Lanes, moves: Moves, ready: Ints, begin: int) ->
         if lanes.count[lane] + 1 >= lanes.busy.shape[1]:
             return i
         hold = duration + net.held[arc]
-        start = first_gap(lanes, lane, ready[moves.sender[i]], hold)
-        occupy(lanes, lane, start, start + hold)
+        start, slot = first_gap(lanes, lane, ready[moves.sender[i]], hold)
+        occupy(lanes, lane, slot, start, start + hold)
         moves.start[i] = start
         arrival = start + net.latency[arc] + duration
         ready[moves.receiver[i]] = max(ready[moves.receiver[i]], arrival)

@@ -75,8 +75,10 @@ def turn_round(topology: Topology, jobs: Jobs, mirrored: Placed, ten: Ten) -> tu
     complete = np.zeros(len(jobs), np.int64)
     if topology.limited:
         np.maximum.at(complete, mirrored.job, start + travel)
-        return Placed(mirrored.job, arc.astype(np.int32), start, mirrored.end), complete, ten.reversed(
-            mirrored.end, topology
+        return (
+            Placed(mirrored.job, arc.astype(np.int32), start, mirrored.end),
+            complete,
+            ten.reversed(mirrored.end, topology),
         )
     sender, receiver = np.empty(len(arc), np.int64), np.empty(len(arc), np.int64)
     slot = np.empty(topology.num_devices, np.int64)
@@ -113,6 +115,7 @@ def _grown(out: Output, tasks: Tasks, task: int) -> Output:
 
 def _work(net: Network) -> Work:
     devices, arcs = len(net.first) - 1, len(net.dst)
-    columns = [np.zeros(devices, np.int64) for _ in range(9)]
-    heap = np.empty((arcs + 2, 4), np.int64)
-    return Work(*columns, heap, np.empty(devices, np.int64), np.empty(devices, np.int64), np.zeros(4, np.int64))
+    state, wanted, in_tree, not_before, port = np.zeros((5, devices), np.int64)
+    label, heap = np.empty((devices, 4), np.int64), np.empty((arcs + 2, 4), np.int64)
+    pending, tree = np.empty((devices, 2), np.int64), np.empty(devices, np.int64)
+    return Work(state, label, wanted, in_tree, not_before, port, heap, pending, tree, np.zeros(2, np.int64))

@@ -14,6 +14,9 @@ from pccl.topology.core import transmission_time
 __all__ = ["Ten", "network", "unloaded_times"]
 
 Ints = NDArray[np.int64]
+# Rows of 12, 28, 60, 124, … intervals take an odd number of cache lines, so that their beginnings, which are asked for
+# most, do not all compete for the same few places of the cache.
+FIRST_ROOM = 12
 
 
 def network(topology: Topology, sizes: Ints) -> Network:
@@ -25,13 +28,13 @@ def network(topology: Topology, sizes: Ints) -> Network:
     store[finite] = np.arange(len(finite))
     return Network(
         first=first,
-        src=topology.src[link].astype(np.int64),
-        dst=topology.dst[link].astype(np.int64),
-        link=link,
-        lane=link,
+        src=topology.src[link],
+        dst=topology.dst[link],
+        link=link.astype(np.int32),
+        lane=link.astype(np.int32),
         latency=topology.latency[link],
         held=np.where(topology.exclusive, topology.latency, 0)[link],
-        rate=rate_of[link],
+        rate=rate_of[link].astype(np.int32),
         durations=transmission_time(sizes[:, None], rates[None, :]),
         store=store,
         one_way=~topology.multicast,
@@ -53,8 +56,10 @@ class Ten:
         # A gap that is too short for the smallest chunk is no gap.
         slack = np.empty(topology.num_links, np.int64)
         slack[net.lane] = net.durations.min(axis=0, initial=NEVER)[net.rate] + net.held
-        lanes = Lanes(np.zeros(topology.num_links, np.int64), np.empty((topology.num_links, 8, 2), np.int64), slack)
-        steps = np.zeros((len(capacity), 8), np.int64)
+        lanes = Lanes(
+            np.zeros(topology.num_links, np.int64), np.empty((topology.num_links, FIRST_ROOM, 2), np.int64), slack
+        )
+        steps = np.zeros((len(capacity), FIRST_ROOM), np.int64)
         return cls(lanes, Stores(capacity, np.zeros(len(capacity), np.int64), steps, steps.copy()))
 
     def grow_lanes(self) -> None:
@@ -67,18 +72,16 @@ class Ten:
 
     def reversed(self, end: int, topology: Topology) -> Ten:
         """The same seen backwards from `end` on the transposed topology, where latency comes before transmission."""
-        count, busy = self.lanes.count, self.lanes.busy
-        shift = end - np.where(topology.exclusive, 0, topology.latency)
-        flipped = busy.copy()
-        for lane in np.flatnonzero(count):
-            used = busy[lane, : count[lane]]
-            flipped[lane, : count[lane]] = shift[lane] - used[::-1, ::-1]
+        lanes, shift = self.lanes, end - np.where(topology.exclusive, 0, topology.latency)
+        busy = np.empty_like(lanes.busy)
+        for lane, count in enumerate(lanes.count):
+            busy[lane, :count] = shift[lane] - lanes.busy[lane, :count][::-1, ::-1]
         moment, level = self.stores.moment.copy(), self.stores.level.copy()
         for store, steps in enumerate(self.stores.count):
             moment[store, :steps] = end - self.stores.moment[store, :steps][::-1]
             level[store, : steps - 1] = self.stores.level[store, : max(steps - 1, 0)][::-1]
         return Ten(
-            Lanes(count.copy(), flipped, self.lanes.slack),
+            Lanes(lanes.count.copy(), busy, lanes.slack),
             Stores(self.stores.capacity, self.stores.count.copy(), moment, level),
         )
 
@@ -91,6 +94,6 @@ def unloaded_times(net: Network, devices: Ints, size_classes: Ints) -> Ints:
 
 
 def _doubled(array: Ints) -> Ints:
-    wider = np.zeros((array.shape[0], 2 * array.shape[1], *array.shape[2:]), np.int64)
+    wider = np.zeros((array.shape[0], 2 * array.shape[1] + 4, *array.shape[2:]), np.int64)
     wider[:, : array.shape[1]] = array
     return wider

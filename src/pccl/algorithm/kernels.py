@@ -1,0 +1,127 @@
+"""Compiled loops of the verifier and of everything else that walks over transfers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pccl._kernels import kernel
+
+__all__ = ["Columns", "check_copies", "check_sums", "counting_order", "first_overlap"]
+
+Ints = NDArray[np.int64]
+Indices = NDArray[np.int32]
+
+FINE, SENDER_HAS_NONE, NOT_DELIVERED, COUNTED_TWICE, OVERWRITTEN, INCOMPLETE = 0, 1, 2, 3, 4, 5
+
+
+class Columns(NamedTuple):
+    """What the checks need to know of every transfer, ordered by chunk and start."""
+
+    first: Ints  # transfers of chunk c are first[c] .. first[c + 1] - 1
+    src: Indices
+    dst: Indices
+    start: Ints
+    arrival: Ints
+    reduce: NDArray[np.bool_]
+
+
+@kernel
+def counting_order(keys: Indices, first: Ints, order: Ints) -> None:
+    """Indices that sort by key and otherwise keep the order; `first` begins as zeros, one more than there are keys."""
+    for i in range(len(keys)):
+        first[keys[i] + 1] += 1
+    for i in range(1, len(first)):
+        first[i] += first[i - 1]
+    for i in range(len(keys)):
+        order[first[keys[i]]] = i
+        first[keys[i]] += 1
+    for i in range(len(first) - 1, 0, -1):
+        first[i] = first[i - 1]
+    first[0] = 0
+
+
+@kernel
+def first_overlap(order: Ints, link: Indices, start: Ints, hold: Ints) -> int:
+    """Position in the order, by link and start, of the first transfer that begins while its link is held; or -1."""
+    for k in range(1, len(order)):
+        i, before = order[k], order[k - 1]
+        if link[i] == link[before] and start[i] < start[before] + hold[before]:
+            return k
+    return -1
+
+
+@kernel
+def check_copies(
+    columns: Columns, chunks: Ints, source: Ints, wanted_first: Ints, wanted: Indices, since: Ints, seen: Ints
+) -> tuple[int, int, int]:
+    """Follow chunks that do not reduce. Returns what is wrong, and the transfer or the chunk and device."""
+    for k in range(len(chunks)):
+        chunk = chunks[k]
+        seen[source[k]], since[source[k]] = k + 1, 0
+        for i in range(columns.first[chunk], columns.first[chunk + 1]):
+            src, dst = columns.src[i], columns.dst[i]
+            if seen[src] != k + 1 or since[src] > columns.start[i]:
+                return SENDER_HAS_NONE, i, since[src] if seen[src] == k + 1 else -1
+            if seen[dst] != k + 1 or since[dst] > columns.arrival[i]:
+                seen[dst], since[dst] = k + 1, columns.arrival[i]
+        for i in range(wanted_first[chunk], wanted_first[chunk + 1]):
+            if seen[wanted[i]] != k + 1:
+                return NOT_DELIVERED, chunk, wanted[i]
+    return FINE, -1, -1
+
+
+@kernel
+def check_sums(
+    columns: Columns, by_arrival: Ints, chunks: Ints, source_first: Ints, source: Indices, wanted_first: Ints,
+    wanted: Indices, held: NDArray[np.uint64], flying: NDArray[np.uint64], full: NDArray[np.uint64],
+) -> tuple[int, int, int]:  # fmt: skip
+    """Follow chunks that reduce, as sets of contributions (one bit each). Returns as `check_copies` does."""
+    for k in range(len(chunks)):
+        chunk = chunks[k]
+        held[:] = 0
+        full[:] = 0
+        for i in range(source_first[chunk], source_first[chunk + 1]):
+            n = i - source_first[chunk]
+            held[source[i], n >> 6] |= np.uint64(1) << np.uint64(n & 63)
+            full[n >> 6] |= np.uint64(1) << np.uint64(n & 63)
+        first, last = columns.first[chunk], columns.first[chunk + 1]
+        leaving, landing = first, first
+        while landing < last:
+            lands = by_arrival[landing]
+            if leaving < last and columns.start[leaving] < columns.arrival[lands]:
+                anything = np.uint64(0)
+                for w in range(len(full)):
+                    flying[leaving - first, w] = held[columns.src[leaving], w]
+                    anything |= held[columns.src[leaving], w]
+                if anything == 0:
+                    return SENDER_HAS_NONE, leaving, -1
+                leaving += 1
+                continue
+            dst = columns.dst[lands]
+            for w in range(len(full)):
+                new, old = flying[lands - first, w], held[dst, w]
+                if columns.reduce[lands]:
+                    if new & old != 0:
+                        return COUNTED_TWICE, lands, w * 64 + lowest_bit(new & old)
+                    held[dst, w] = new | old
+                else:
+                    if old & ~new != 0:
+                        return OVERWRITTEN, lands, w * 64 + lowest_bit(old & ~new)
+                    held[dst, w] = new
+            landing += 1
+        for i in range(wanted_first[chunk], wanted_first[chunk + 1]):
+            for w in range(len(full)):
+                if held[wanted[i], w] != full[w]:
+                    return INCOMPLETE, chunk, wanted[i]
+    return FINE, -1, -1
+
+
+@kernel
+def lowest_bit(word: int) -> int:
+    position = 0
+    while (word >> np.uint64(position)) & np.uint64(1) == 0:
+        position += 1
+    return position
