@@ -13,7 +13,7 @@ from pccl.errors import TopologyError, UnitError
 from pccl.topology import Link, Switch, Topology, mesh, ring, switch
 from pccl.topology.core import transmission_time
 from pccl.units import BytesPerSecond, Picoseconds
-from tests.topology.strategies import topologies
+from tests.strategies import topologies
 
 
 def pair(**changes):

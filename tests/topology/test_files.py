@@ -24,7 +24,7 @@ from pccl.topology import (
     topology_to_dict,
     zoo,
 )
-from tests.topology.strategies import topologies
+from tests.strategies import topologies
 
 OURS = """
 name: example

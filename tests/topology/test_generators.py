@@ -24,7 +24,7 @@ from pccl.topology import (
     switch_2d,
     torus,
 )
-from tests.topology.strategies import topologies
+from tests.strategies import topologies
 
 
 def links(network):

@@ -11,7 +11,7 @@ from hypothesis import given
 from pccl.errors import PcclError, TopologyError, UnitError
 from pccl.topology import Link, Switch, Topology, from_networkx, mesh, switch, to_networkx
 from pccl.units import BytesPerSecond, Picoseconds
-from tests.topology.strategies import topologies
+from tests.strategies import topologies
 
 CABLE = {"bandwidth": "50GB/s", "latency": "500ns"}
 

@@ -1,0 +1,113 @@
+"""Random input for everyone's tests: networks, process groups, collectives, and algorithms on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+import pccl
+from pccl.topology import Link, Switch, Topology
+from pccl.units import Bytes, BytesPerSecond, Picoseconds
+
+# --- networks --------------------------------------------------------------------------------------------------------
+
+bandwidths = st.integers(1, 9 * 10**14).map(BytesPerSecond)
+latencies = st.integers(0, 2**62 - 1).map(Picoseconds)
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+
+# Values of real machines, and some that divide nothing; few enough for ties to be common.
+usual_bandwidths = st.sampled_from(["1GB/s", "3GB/s", "25GB/s", "50GiB/s", "999999937B/s"])
+usual_latencies = st.sampled_from(["0ns", "0ns", "1ps", "500ns", "3us"])
+
+
+@st.composite
+def topologies(draw: st.DrawFn, *, absent: bool = False, shaped: bool = True) -> Topology:
+    """Any network at all: also with isolated and absent devices, odd names, and quantities up to their limits."""
+    shape = draw(st.sampled_from([(), (1, 1), (2, 2), (2, 1, 3)])) if shaped else ()
+    npus = 1
+    for size in shape:
+        npus *= size
+    npus = npus if shape else draw(st.integers(1, 6))
+    count = npus + draw(st.integers(0, 3))
+    labels = draw(st.lists(names, min_size=count, max_size=count, unique=True))
+    limits = st.tuples(st.none() | st.integers(1, 9), st.booleans())
+    switches = [Switch(label, *draw(limits)) for label in labels[npus:]]
+    ends = draw(st.lists(_pairs(count), max_size=12)) if count > 1 else []
+    links = [Link(a, b, draw(bandwidths), draw(latencies), draw(st.booleans())) for a, b in ends]
+    named = draw(st.booleans()) and not any(label.startswith("npu") for label in labels)
+    topology = Topology.from_links(labels[:npus] if named else npus, links, switches, name=draw(names), shape=shape)
+    if absent:
+        gone = draw(st.sets(st.integers(0, count - 1), max_size=2))
+        if set(topology.npus.tolist()) - gone:
+            return topology.without(devices=gone)
+    return topology
+
+
+@st.composite
+def networks(draw: st.DrawFn, *, limits: bool = True) -> Topology:
+    """Networks in which everything can be reached: a directed ring through all devices, and more links, some parallel.
+
+    With ``limits``, switches may have finite buffers and may lack multicast.
+    """
+    npus, hubs = draw(st.integers(2, 7)), draw(st.integers(0, 3))
+    buffers = st.none() | st.integers(1, 3) if limits else st.none()
+    switches = [Switch("", draw(buffers), not limits or draw(st.booleans())) for _ in range(hubs)]
+    ring = draw(st.permutations(range(npus + hubs)))
+    pairs = list(zip(ring, ring[1:] + ring[:1], strict=True)) + draw(st.lists(_pairs(npus + hubs), max_size=8))
+    exclusive = st.booleans() if draw(st.booleans()) else st.just(False)
+    links = [Link(a, b, draw(usual_bandwidths), draw(usual_latencies), draw(exclusive)) for a, b in pairs]
+    return Topology.from_links(npus, links, switches)
+
+
+def _pairs(count: int) -> st.SearchStrategy[tuple[int, int]]:
+    """Two different devices; drawn so that nothing has to be filtered out."""
+    return st.tuples(st.integers(0, count - 1), st.integers(1, count - 1)).map(lambda p: (p[0], (p[0] + p[1]) % count))
+
+
+# --- collectives -----------------------------------------------------------------------------------------------------
+
+
+def groups(npus: int, least: int = 1) -> st.SearchStrategy[tuple[int, ...]]:
+    """Any of the NPUs, in any order."""
+    return st.lists(st.integers(0, npus - 1), min_size=least, max_size=npus, unique=True).map(tuple)
+
+
+@st.composite
+def collectives(draw: st.DrawFn, npus: int) -> pccl.Collective:
+    """A collective of any kind among some or all of this many NPUs, of a size that divides."""
+    kind = draw(st.sampled_from(sorted(pccl.collective.COLLECTIVES)))
+    make: Any = pccl.collective.COLLECTIVES[kind]
+    if kind == "custom":
+        return make(draw(st.lists(condition_rows(npus), min_size=1, max_size=3)))
+    group = draw(groups(npus, least=2 if kind == "send-recv" else 1))
+    if draw(st.booleans()) and npus > 1:
+        group = tuple(range(npus))
+    chunks = draw(st.integers(1, 3))
+    given = {"group": None if group == tuple(range(npus)) and draw(st.booleans()) else group, "chunks": chunks}
+    if kind == "all-to-all-v":
+        shares = st.sampled_from([0, chunks, 1000 * chunks, 4099 * chunks])
+        row = st.lists(shares, min_size=len(group), max_size=len(group))
+        return make(draw(st.lists(row, min_size=len(group), max_size=len(group))), **given)
+    if kind in ("broadcast", "reduce", "scatter", "gather"):
+        given["root"] = draw(st.none() | st.sampled_from(group))
+    if kind == "send-recv":
+        given["cyclic"] = draw(st.booleans())
+    share = draw(st.sampled_from([1, 1000, 4099, 2**20]))
+    return make(Bytes(share * len(group) * chunks), **given)
+
+
+@st.composite
+def condition_rows(draw: st.DrawFn, npus: int) -> pccl.Condition:
+    """One condition of a custom collective: a chunk for some, or a sum of some for some."""
+    size = draw(st.sampled_from(["1B", "1kB", "1MiB"]))
+    if draw(st.booleans()):
+        return pccl.Condition(draw(groups(npus)), draw(groups(npus)), size, reduces=True)
+    return pccl.Condition(draw(st.integers(0, npus - 1)), draw(groups(npus)), size)
+
+
+@st.composite
+def problems(draw: st.DrawFn, *, limits: bool = True, most: int = 3) -> tuple[Topology, list[pccl.Collective]]:
+    """A network and one or a few collectives that run on it at the same time."""
+    topology = draw(networks(limits=limits))
+    return topology, draw(st.lists(collectives(topology.num_npus), min_size=1, max_size=most))
