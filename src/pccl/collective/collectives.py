@@ -7,6 +7,7 @@ separately. Without a ``group`` a collective spans all NPUs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 Ints = NDArray[np.int64]
+_MOST_CHUNKS = 2**31 - 1  # pieces are numbered in 32 bits
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,14 @@ class Collective:
 
     def _check_shared(self) -> None:
         if self.group is not None:
-            self._set("group", tuple(int(rank) for rank in self.group))
+            self._set("group", _npus(self.group, f"{self.kind}: the group"))
             self._check_group(self.ranks)
-        if not isinstance(self.chunks, int) or isinstance(self.chunks, bool) or self.chunks < 1:
+        chunks = None if isinstance(self.chunks, bool) else _whole(self.chunks)
+        if chunks is None or chunks < 1:
             raise CollectiveError(f"{self.kind}: chunks must be a positive whole number, not {self.chunks!r}")
+        if chunks > _MOST_CHUNKS:
+            raise CollectiveError(f"{self.kind}: {chunks} chunks are too many; {_MOST_CHUNKS} is the limit")
+        self._set("chunks", chunks)
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -82,10 +88,11 @@ class Collective:
 
     def conditions(self, topology: Topology) -> Conditions:
         """One condition per chunk, on this topology."""
-        group = np.array(self.ranks, np.int64) if self.group is not None else topology.npus
-        for rank in group.tolist():
+        if self.group is None:
+            return self._conditions(topology.npus)
+        for rank in self.ranks:
             check_npu(topology, rank, self.kind)
-        return self._conditions(group)
+        return self._conditions(np.array(self.ranks, np.int64))
 
     def _conditions(self, group: Ints) -> Conditions:
         raise NotImplementedError
@@ -137,10 +144,10 @@ class AllGather(Collective):
     kind = "all-gather"
 
     def _conditions(self, group: Ints) -> Conditions:
-        n = len(group)
+        n, size = len(group), self._cut(len(group))
         sources = np.repeat(group[:, None], self.chunks, axis=0)
         destinations = np.repeat(_others(group), self.chunks, axis=0)
-        return Conditions.of(self._cut(n), np.tile(np.arange(self.chunks), n), sources, destinations)
+        return Conditions.of(size, np.tile(np.arange(self.chunks), n), sources, destinations)
 
 
 class ReduceScatter(Collective):
@@ -149,10 +156,10 @@ class ReduceScatter(Collective):
     kind = "reduce-scatter"
 
     def _conditions(self, group: Ints) -> Conditions:
-        n = len(group)
+        n, size = len(group), self._cut(len(group))
         sources = np.broadcast_to(group, (n * self.chunks, n))
         destinations = np.repeat(group[:, None], self.chunks, axis=0)
-        return Conditions.of(self._cut(n), np.tile(np.arange(self.chunks), n), sources, destinations, reduces=True)
+        return Conditions.of(size, np.tile(np.arange(self.chunks), n), sources, destinations, reduces=True)
 
 
 class AllReduce(Collective):
@@ -161,9 +168,9 @@ class AllReduce(Collective):
     kind = "all-reduce"
 
     def _conditions(self, group: Ints) -> Conditions:
-        n = len(group)
+        n, size = len(group), self._cut(len(group))
         members = np.broadcast_to(group, (n * self.chunks, n))
-        return Conditions.of(self._cut(n), np.tile(np.arange(self.chunks), n), members, members, reduces=True)
+        return Conditions.of(size, np.tile(np.arange(self.chunks), n), members, members, reduces=True)
 
 
 class AllToAll(Collective):
@@ -172,10 +179,10 @@ class AllToAll(Collective):
     kind = "all-to-all"
 
     def _conditions(self, group: Ints) -> Conditions:
-        n = len(group)
+        n, size = len(group), self._cut(len(group))
         sources = np.repeat(group, (n - 1) * self.chunks)[:, None]
         destinations = np.repeat(_others(group).ravel(), self.chunks)[:, None]
-        return Conditions.of(self._cut(n), np.tile(np.arange(self.chunks), n * (n - 1)), sources, destinations)
+        return Conditions.of(size, np.tile(np.arange(self.chunks), n * (n - 1)), sources, destinations)
 
 
 @dataclass(frozen=True)
@@ -208,7 +215,11 @@ class AllToAllV(Collective):
         self.__post_init__()
 
     def __post_init__(self) -> None:
-        self._set("matrix", tuple(tuple(self._entry(entry) for entry in row) for row in self.matrix))
+        try:
+            rows = [list(row) for row in self.matrix]
+        except TypeError:
+            raise CollectiveError(f"{self.kind}: the matrix must be a list of rows, not {self.matrix!r}") from None
+        self._set("matrix", tuple(tuple(self._entry(entry) for entry in row) for row in rows))
         for i, row in enumerate(self.matrix):
             if len(row) != len(self.matrix):
                 raise CollectiveError(f"{self.kind}: row {i} has {len(row)} entries; the matrix must be square")
@@ -218,11 +229,12 @@ class AllToAllV(Collective):
             self._check_fits(len(self.ranks))
 
     def _entry(self, entry: int | str) -> int:
-        if isinstance(entry, str):
-            return int(parse(Bytes, entry, f"entry of the matrix of {self.kind}"))
-        if int(entry) != entry or entry < 0:
-            raise CollectiveError(f"{self.kind}: the matrix holds {entry!r}; bytes are whole and not negative")
-        return int(entry)
+        if not isinstance(entry, str):
+            count = _whole(entry)
+            if count is None or count < 0:
+                raise CollectiveError(f"{self.kind}: the matrix holds {entry!r}; bytes are whole and not negative")
+            entry = Bytes(count)
+        return int(parse(Bytes, entry, f"entry of the matrix of {self.kind}"))
 
     def _check_fits(self, members: int) -> None:
         if members != len(self.matrix):
@@ -254,6 +266,14 @@ class _Rooted(Collective):
 
     root: int | None = None
 
+    def _check_shared(self) -> None:
+        if self.root is not None:
+            root = _whole(self.root)
+            if root is None:
+                raise CollectiveError(f"{self.kind}: the root must be the number of an NPU, not {self.root!r}")
+            self._set("root", root)
+        super()._check_shared()
+
     def _check_group(self, group: tuple[int, ...]) -> None:
         super()._check_group(group)
         if self.root is not None and self.root not in group:
@@ -272,9 +292,9 @@ class Broadcast(_Rooted):
     kind = "broadcast"
 
     def _conditions(self, group: Ints) -> Conditions:
-        root, rest = self._root_and_rest(group)
+        (root, rest), size = self._root_and_rest(group), self._cut(1)
         pieces = np.arange(self.chunks)
-        return Conditions.of(self._cut(1), pieces, _rows(root, self.chunks), _rows(rest, self.chunks))
+        return Conditions.of(size, pieces, _rows(root, self.chunks), _rows(rest, self.chunks))
 
 
 class Reduce(_Rooted):
@@ -283,9 +303,9 @@ class Reduce(_Rooted):
     kind = "reduce"
 
     def _conditions(self, group: Ints) -> Conditions:
-        root, _ = self._root_and_rest(group)
+        (root, _), size = self._root_and_rest(group), self._cut(1)
         pieces = np.arange(self.chunks)
-        return Conditions.of(self._cut(1), pieces, _rows(group, self.chunks), _rows(root, self.chunks), reduces=True)
+        return Conditions.of(size, pieces, _rows(group, self.chunks), _rows(root, self.chunks), reduces=True)
 
 
 class Scatter(_Rooted):
@@ -294,10 +314,10 @@ class Scatter(_Rooted):
     kind = "scatter"
 
     def _conditions(self, group: Ints) -> Conditions:
-        root, rest = self._root_and_rest(group)
+        (root, rest), size = self._root_and_rest(group), self._cut(len(group))
         destinations = np.repeat(rest, self.chunks)[:, None]
         pieces = np.tile(np.arange(self.chunks), len(rest))
-        return Conditions.of(self._cut(len(group)), pieces, _rows(root, len(destinations)), destinations)
+        return Conditions.of(size, pieces, _rows(root, len(destinations)), destinations)
 
 
 class Gather(_Rooted):
@@ -306,10 +326,10 @@ class Gather(_Rooted):
     kind = "gather"
 
     def _conditions(self, group: Ints) -> Conditions:
-        root, rest = self._root_and_rest(group)
+        (root, rest), size = self._root_and_rest(group), self._cut(len(group))
         sources = np.repeat(rest, self.chunks)[:, None]
         pieces = np.tile(np.arange(self.chunks), len(rest))
-        return Conditions.of(self._cut(len(group)), pieces, sources, _rows(root, len(sources)))
+        return Conditions.of(size, pieces, sources, _rows(root, len(sources)))
 
 
 @dataclass(frozen=True)
@@ -327,13 +347,18 @@ class SendRecv(Collective):
     cyclic: bool = False
     kind = "send-recv"
 
+    def _check_shared(self) -> None:
+        super()._check_shared()
+        self._set("cyclic", _yes_or_no(self.cyclic, f"{self.kind}: cyclic"))
+
     def _conditions(self, group: Ints) -> Conditions:
         if len(group) < 2:
             raise CollectiveError(f"{self.kind} needs a sender and a receiver; the group has one member")
+        size = self._cut(1)
         ahead = np.roll(group, -1) if self.cyclic else group[1:]
         sources = np.repeat(group[: len(ahead)], self.chunks)[:, None]
         destinations = np.repeat(ahead, self.chunks)[:, None]
-        return Conditions.of(self._cut(1), np.tile(np.arange(self.chunks), len(ahead)), sources, destinations)
+        return Conditions.of(size, np.tile(np.arange(self.chunks), len(ahead)), sources, destinations)
 
 
 @dataclass(frozen=True)
@@ -359,11 +384,12 @@ class Condition:
 
     def __post_init__(self) -> None:
         for name in ("sources", "destinations"):
-            value = getattr(self, name)
-            ranks = (int(value),) if isinstance(value, int | np.integer) else tuple(int(rank) for rank in value)
+            value, one = getattr(self, name), _whole(getattr(self, name))
+            ranks = _npus(value, f"{name} of a condition") if one is None else (one,)
             object.__setattr__(self, name, ranks)
             if not ranks or len(set(ranks)) < len(ranks):
                 raise CollectiveError(f"a condition with {name} {list(ranks)}: there must be some, each only once")
+        object.__setattr__(self, "reduces", _yes_or_no(self.reduces, "reduces of a condition"))
         object.__setattr__(self, "size", parse(Bytes, self.size, "size of a condition"))
         if self.size == 0:
             raise CollectiveError("a condition has a size of 0; it must be positive")
@@ -454,9 +480,11 @@ def collective_from_dict(data: Mapping[str, Any]) -> Collective:
     >>> collective_from_dict({"kind": "broadcast", "size": "1MiB", "root": 2})
     Broadcast(size=Bytes(1048576), group=None, chunks=1, root=2)
     """
+    if not isinstance(data, Mapping):
+        raise CollectiveError(f"a collective is given by its kind and its parameters, not by {data!r}")
     arguments = dict(data)
     kind = arguments.pop("kind", None)
-    if kind not in COLLECTIVES:
+    if not isinstance(kind, str) or kind not in COLLECTIVES:
         raise CollectiveError(f"there is no collective {kind!r}; there are {', '.join(COLLECTIVES)}")
     try:
         return COLLECTIVES[kind](**arguments)
@@ -468,12 +496,35 @@ def collective_from_dict(data: Mapping[str, Any]) -> Collective:
 def check_npu(topology: Topology, device: int, what: str) -> None:
     """Raise unless the device is an NPU of the topology."""
     if not 0 <= device < topology.num_devices:
-        last = topology.num_npus - 1
-        raise CollectiveError(f"{what}: there is no NPU {device} in {topology.name}, which has NPUs 0-{last}")
+        present = _shortened(format_group(topology.npus.tolist()))
+        raise CollectiveError(f"{what}: there is no NPU {device} in {topology.name}, which has NPUs {present}")
     if topology.is_switch(device):
         raise CollectiveError(f"{what}: device {device} ({topology.labels[device]}) is a switch, not an NPU")
     if device not in topology.npus:
         raise CollectiveError(f"{what}: NPU {device} is absent from {topology.name}")
+
+
+def _whole(value: object) -> int | None:
+    """The value as an integer of Python, if it is an integer of any kind."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _npus(value: object, what: str) -> tuple[int, ...]:
+    try:
+        if not isinstance(value, str | Mapping):
+            return tuple(operator.index(rank) for rank in value)  # type: ignore[attr-defined]
+    except TypeError:
+        pass
+    raise CollectiveError(f"{what} must be a list of NPU numbers, not {value!r}")
+
+
+def _yes_or_no(value: object, what: str) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise CollectiveError(f"{what} must be true or false, not {value!r}")
+    return bool(value)
 
 
 def _others(group: Ints) -> Ints:
