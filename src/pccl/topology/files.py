@@ -78,21 +78,25 @@ def load_topology(path: str | Path) -> Topology:
     Topology('pair': 2 NPUs, 2 links, 50GB/s, 500ns)
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix in (".txt", ".edges"):
-            return _from_edges(text, path)
-        document = _read_json(text) if path.suffix == ".json" else _read_yaml(text)
-    except OSError as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: {' '.join(str(error).split())}") from error
-    if not isinstance(document, dict):
-        raise FormatError(f"{path}: expected the keys and values of a topology, not {type(document).__name__}")
+    if path.suffix in (".txt", ".edges"):
+        return _from_edges(_text(path), path)
+    document = read_document(path, "a topology")
     try:
         return topology_from_dict({"name": path.stem} | document)
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from error
+
+
+def read_document(path: Path, what: str) -> dict[str, Any]:
+    """Read the keys and values of a JSON or YAML file, and say where it is malformed if it is."""
+    text = _text(path)
+    try:
+        document = _read_json(text) if path.suffix == ".json" else _read_yaml(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise FormatError(f"{path}: expected the keys and values of {what}, not {type(document).__name__}")
+    return document
 
 
 def save_topology(topology: Topology, path: str | Path) -> None:
@@ -285,6 +289,15 @@ def _edge_end(word: str) -> _Device:
     if word.isascii() and word.isdecimal() and len(word) <= len(str(_MOST_NPUS)) and int(word) < _MOST_NPUS:
         return int(word)
     raise FormatError(f"{word!r} is neither the number of an NPU nor the name of a switch, which starts with s")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FormatError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise FormatError(f"{path}: {error}") from error
 
 
 def _read_json(text: str) -> Any:

@@ -21,7 +21,7 @@ from pccl.topology.core import Topology
 __all__ = ["ZooEntry", "parse_topology", "zoo"]
 
 _MOST_NPUS = 10_000_000  # a typing error should not fill the memory with NPUs
-_FILE_SUFFIXES = (".yaml", ".yml", ".json", ".txt", ".edges")
+FILE_SUFFIXES = (".yaml", ".yml", ".json", ".txt", ".edges")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def parse_topology(text: str) -> Topology:
     pccl.errors.TopologyError: topology 'tours:8x8': there is no 'tours'; did you mean 'torus'?
     """
     text = text.strip()
-    if text.endswith(_FILE_SUFFIXES) or (_name(text) not in _ZOO and Path(text).is_file()):
+    if text.endswith(FILE_SUFFIXES) or (_name(text) not in _ZOO and Path(text).is_file()):
         from pccl.topology.files import load_topology
 
         return load_topology(text)
