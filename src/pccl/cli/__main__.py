@@ -1,0 +1,5 @@
+"""``python -m pccl.cli``."""
+
+from pccl.cli import main
+
+main()
