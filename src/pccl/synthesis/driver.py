@@ -15,7 +15,9 @@ from pccl.algorithm import Algorithm, Provenance
 from pccl.algorithm import verify as check
 from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import PcclError
+from pccl.synthesis import kernels
 from pccl.synthesis.jobs import Jobs, gathering, reducing, roots
+from pccl.synthesis.kernels import Columns, Network
 from pccl.synthesis.orders import ORDERS
 from pccl.synthesis.placement import Placed, place, turn_round
 from pccl.synthesis.ten import Ten, network
@@ -54,15 +56,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """Transfers in columns, not in order yet."""
+    """What a strategy came to."""
 
     strategy: Strategy
-    chunk: Ints
-    link: Ints
-    start: Ints
-    reduce: NDArray[np.bool_]
+    columns: Columns
     duration: int
-    busy: float  # average share of the time that links are held
+    busy: float  # for how long a link is held, on average
 
 
 def synthesize(
@@ -83,14 +82,14 @@ def synthesize(
     *collectives
         What runs on it, each in its own process group. Devices outside a group relay its chunks where that helps.
     seed
-        Breaks ties among equally distant chunks; 0 keeps them in order. The same input and seed give the same algorithm.
+        Breaks ties among equally distant chunks. The same input and seed give the same algorithm, bit for bit.
     progress
         Called with (chunks placed, chunks in all, what is going on) a few times a second.
     order
         ``"farthest-first"`` (the paper's) or ``"rounds"``; by default whichever turns out better.
     routes
-        ``"minimal"`` to keep chunks with one destination on shortest routes, ``"any"`` to allow detours; by default detours
-        are tried when shortest routes leave much of the network idle.
+        ``"minimal"`` to keep chunks with one destination on shortest routes, ``"any"`` to allow detours; by default
+        detours are tried when shortest routes leave much of the network idle.
     verify
         Whether to have the verifier check the result.
 
@@ -109,7 +108,7 @@ def synthesize(
     for value, known, what in ((order, tuple(ORDERS), "order"), (routes, ROUTES, "routes")):
         if value is not None and value not in known:
             raise PcclError(f"there is no {what} {value!r}; there are {', '.join(known)}")
-    report = progress or (lambda done, total, text: None)
+    report = progress or _silent
     conditions = compile_conditions(topology, collectives)
     if progress is not None and not kernels_are_cached():
         report(0, len(conditions), "compiling kernels, first run only")
@@ -118,7 +117,7 @@ def synthesize(
     best = _best(Problem(topology, conditions, reductions, gathers, seed, report), order, routes)
     provenance = Provenance(str(best.strategy), seed, time.perf_counter() - begin)
     algorithm = Algorithm.build(
-        topology, collectives, best.chunk, best.link, best.start, best.reduce, provenance=provenance,
+        topology, collectives, *best.columns, provenance=provenance,
         conditions=conditions,
     )  # fmt: skip
     if verify:
@@ -127,10 +126,14 @@ def synthesize(
     return algorithm
 
 
+def _silent(done: int, total: int, text: str) -> None:  # noqa: ARG001
+    pass
+
+
 def _best(problem: Problem, order: str | None, routes: str | None) -> Solution:
     """Try the cheapest strategy first, and more where the network has room for them."""
     best = _solve(problem, Strategy(order or "farthest-first", routes or "minimal"))
-    if best.busy > BUSY:
+    if best.busy > BUSY * best.duration:
         return best
     detours = problem.gathers.any_single or problem.reductions.any_single
     pieces = bool(np.any(problem.conditions.piece))
@@ -159,30 +162,33 @@ def _solve(problem: Problem, strategy: Strategy) -> Solution:
     parts: list[tuple[Jobs, Placed, bool]] = []
     if len(reductions):
         mirror = network(reductions.topology, reductions.sizes)
-        mirrored = place(reductions, mirror, Ten.empty(reductions.topology, mirror), strategy.order, minimal,
-                         np.zeros(len(reductions), np.int64), problem.seed, progress)  # fmt: skip
-        collected, complete, ten = turn_round(topology, reductions, mirrored, ten)
+        backwards, at_once = Ten.empty(reductions.topology, mirror), np.zeros(len(reductions), np.int64)
+        mirrored = place(reductions, mirror, backwards, strategy.order, minimal, at_once, problem.seed, progress)
+        collected, complete, ten = turn_round(topology, reductions, mirrored, backwards)
         release[reductions.chunk] = complete
         parts.append((reductions, collected, True))
-    if len(gathers):
-        parts.append((gathers, place(gathers, net, ten, strategy.order, minimal, release[gathers.chunk],
-                                     problem.seed, progress), False))  # fmt: skip
-    return _joined(problem, strategy, net.link, parts)
-
-
-def _joined(problem: Problem, strategy: Strategy, link: Ints, parts: list[tuple[Jobs, Placed, bool]]) -> Solution:
-    topology, (sizes, size_of) = problem.topology, problem.conditions.sizes
-    duration = max((placed.end for _, placed, _ in parts), default=0)
-    chunk = np.concatenate([jobs.chunk[placed.job] for jobs, placed, _ in parts])
-    links = np.concatenate([link[placed.arc] for _, placed, _ in parts])
-    net_rates, rate_of = topology.rates
-    load = np.bincount(links, sizes[size_of[chunk]] / net_rates[rate_of[links]], topology.num_links) * 1e12
+    spread = place(gathers, net, ten, strategy.order, minimal, release[gathers.chunk], problem.seed, progress)
+    parts.append((gathers, spread, False))
     return Solution(
         strategy,
-        chunk,
-        links,
-        np.concatenate([placed.start for _, placed, _ in parts]),
-        np.concatenate([np.full(len(placed.start), reduces) for _, placed, reduces in parts]),
-        duration,
-        float(load.mean() / max(duration, 1)) if topology.num_links else 1.0,
+        _assembled(net, len(problem.conditions), parts),
+        duration=max(placed.end for _, placed, _ in parts) * net.unit,
+        busy=sum(placed.held for _, placed, _ in parts) * net.unit / max(topology.num_links, 1),
     )
+
+
+def _assembled(net: Network, chunks: int, parts: list[tuple[Jobs, Placed, bool]]) -> Columns:
+    """All transfers by chunk, in picoseconds; those that reduce come first."""
+    first = np.zeros(chunks + 1, np.int64)
+    for jobs, placed, _ in parts:
+        np.add.at(first, jobs.chunk[placed.job] + 1, np.diff(placed.first))
+    position = np.cumsum(first)[:-1]
+    total = sum(len(placed) for _, placed, _ in parts)
+    columns = Columns(
+        np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int64), np.empty(total, np.bool_)
+    )
+    for jobs, placed, reduces in parts:
+        kernels.assemble(
+            net, jobs.chunk[placed.job], placed.first, placed.arc, placed.start, reduces, position, columns
+        )
+    return columns

@@ -51,13 +51,20 @@ class Jobs:
 
     def in_order(self, order: str, minimal: bool, release: Ints, seed: int) -> tuple[Ints, Tasks]:
         """The permutation that an order asks for, and the jobs in it as the kernel wants them."""
-        permutation = ORDERS[order](self.distance, self.piece, np.random.default_rng(seed) if seed else None)
-        widths = np.diff(self.first)[permutation]
-        first = _offsets(widths)
-        within = np.arange(first[-1]) - np.repeat(first[:-1], widths)
-        destination = self.destination[np.repeat(self.first[:-1][permutation], widths) + within]
-        columns = (column[permutation] for column in (self.source, release, self.size, self.row))
-        return permutation, Tasks(*columns, first, destination, *_compact(self.remaining), minimal)
+        permutation = ORDERS[order](self.distance, self.piece, np.random.default_rng(seed))
+        first, destination = _selected(self.first, self.destination, permutation)
+        remaining, unreachable = _compact(self.remaining)
+        return permutation, Tasks(
+            source=self.source[permutation],
+            release=release[permutation],
+            size=self.size[permutation],
+            row=self.row[permutation],
+            first=first,
+            destination=destination,
+            remaining=remaining,
+            unreachable=unreachable,
+            minimal=minimal,
+        )
 
 
 def roots(conditions: Conditions) -> Ints:
@@ -99,7 +106,7 @@ def _jobs(
     mirrored: bool,
 ) -> Jobs:
     source = root[chunks]
-    first, destination = _selected(offsets, ids, chunks, source)
+    first, destination = _without(*_selected(offsets, ids, chunks), source)
     sizes, size_of = conditions.sizes
     size = size_of[chunks]
     width = np.diff(first)
@@ -120,7 +127,7 @@ def _jobs(
     if len(several):
         table, row_of = _tables(forward, source[several], classes[several], representative)
         parts = np.repeat(row_of, width[several])
-        targets = destination if len(several) == len(chunks) else _selected(first, destination, several, None)[1]
+        _, targets = _selected(first, destination, several)
         distance[several] = np.maximum.reduceat(table[parts, targets], _offsets(width[several])[:-1])
     jobs = Jobs(
         topology, sizes, chunks, source, size, conditions.piece[chunks].astype(np.int64), first, destination, row,
@@ -131,18 +138,23 @@ def _jobs(
     return jobs
 
 
-def _selected(offsets: Ints, ids: NDArray[Any], rows: Ints, without: Ints | None) -> tuple[Ints, Ints]:
-    """The lists of some rows, each without one of its members where asked."""
+def _selected(offsets: Ints, ids: NDArray[Any], rows: Ints) -> tuple[Ints, Ints]:
+    """The lists of some rows."""
     width = np.diff(offsets)[rows]
+    if np.all(width == 1):  # the usual case of All-to-All, without more arithmetic
+        return np.arange(len(rows) + 1), ids[offsets[rows]].astype(np.int64)
     first = _offsets(width)
-    values = ids[np.repeat(offsets[rows], width) + np.arange(first[-1]) - np.repeat(first[:-1], width)].astype(np.int64)
-    if without is None:
-        return first, values
-    owner = np.repeat(np.arange(len(rows)), width)
-    keep = values != without[owner]
+    index = np.repeat(offsets[rows] - first[:-1], width) + np.arange(first[-1])
+    return first, ids[index].astype(np.int64)
+
+
+def _without(first: Ints, values: Ints, member: Ints) -> tuple[Ints, Ints]:
+    """Lists without one of their members each."""
+    owner = np.repeat(np.arange(len(member)), np.diff(first))
+    keep = values != member[owner]
     if np.all(keep):
         return first, values
-    return _offsets(np.bincount(owner[keep], minlength=len(rows))), values[keep]
+    return _offsets(np.bincount(owner[keep], minlength=len(member))), values[keep]
 
 
 def _distance_classes(sizes: Ints, size: Ints) -> tuple[Ints, Ints]:
@@ -156,9 +168,12 @@ def _distance_classes(sizes: Ints, size: Ints) -> tuple[Ints, Ints]:
 
 
 def _tables(net: Any, devices: Ints, classes: Ints, representative: Ints) -> tuple[Ints, Ints]:
-    keys, row_of = np.unique(devices * len(representative) + classes, return_inverse=True)
-    device, size_class = np.divmod(keys, len(representative))
-    return unloaded_times(net, device, representative[size_class]), row_of.reshape(-1)
+    keys = devices * len(representative) + classes
+    used = np.flatnonzero(np.bincount(keys))
+    row_of = np.empty(used[-1] + 1, np.int64)
+    row_of[used] = np.arange(len(used))
+    device, size_class = np.divmod(used, len(representative))
+    return unloaded_times(net, device, representative[size_class]), row_of[keys]
 
 
 def _explain_unreachable(jobs: Jobs, job: int, mirrored: bool) -> None:
@@ -174,13 +189,12 @@ def _explain_unreachable(jobs: Jobs, job: int, mirrored: bool) -> None:
     )
 
 
-def _compact(table: Ints) -> tuple[NDArray[Any], int, int]:
-    """Times in 16 bits where some unit lets them fit: the search looks into this table most, so it should be small."""
+def _compact(table: Ints) -> tuple[NDArray[Any], int]:
+    """Times in 16 bits where they fit: the search looks into this table most, so it should be small."""
     reachable = table < NEVER
-    unit = int(np.gcd.reduce(table[reachable]))
-    if not unit or int(table.max(initial=0, where=reachable)) // unit > 65_000:
-        return table, 1, NEVER
-    return np.where(reachable, table // unit, 65_535).astype(np.uint16), unit, 65_535
+    if int(table.max(initial=0, where=reachable)) > 65_000:
+        return table, int(NEVER)
+    return np.where(reachable, table, 65_535).astype(np.uint16), 65_535
 
 
 def _offsets(widths: Ints) -> Ints:

@@ -4,7 +4,8 @@ The time-expanded network (TEN) is one calendar per lane: the sorted intervals d
 asks its calendar for the first gap that holds the chunk, so links that earlier chunks took are "removed" for exactly as
 long as they are held. An arc is a link as the search walks it; by default every link has a lane of its own.
 
-Times are int64 picoseconds, indices int64 throughout: mixing in unsigned integers would turn them into floats.
+Times are int64, in units of the greatest common divisor of all times, so that small numbers stay small; indices are
+signed throughout, as mixing in unsigned integers would turn them into floats.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.cpython.unsafe.numbers import trailing_zeros
 from numpy.typing import NDArray
 
 from pccl._kernels import inlined, kernel
@@ -37,32 +39,36 @@ DONE, PAUSED, OUTPUT_FULL, LANE_FULL, STORE_FULL = 0, 1, 2, 3, 4
 NEVER = np.int64(2**62)
 NO_ARC = np.int64(-1)
 ARRIVAL, START, ARC, SLOT = 0, 1, 2, 3  # columns of a label
+ALL = np.uint64(2**64 - 1)
 INDEX = np.int64(2**62 - 1)  # masked with this, an index is plainly not negative, which spares a test at every use
 
 
 class Network(NamedTuple):
-    """Arcs grouped by the device they leave, and what limits the devices."""
+    """Arcs grouped by the device they leave, and what limits the devices. Times are in units."""
 
     first: Ints  # arcs of device d are first[d] .. first[d + 1] - 1
     src: Indices
     dst: Indices
     link: Indices
     lane: Indices
-    latency: Ints
-    held: Ints  # the part of the latency during which the lane is held: all of it on exclusive links
-    rate: Indices  # column of `durations`
-    durations: Ints  # [size class, rate]
+    kind: Indices  # column of the tables below: links of equal bandwidth and latency are of one kind
+    hold: Ints  # [size class, kind]: how long a transfer keeps the lane from others
+    travel: Ints  # [size class, kind]: from its start until the receiver has it all
+    duration: Ints  # [size class, kind]: from the first byte to the last; exact in units only for limited networks
     store: Ints  # per device: row of the stores of a switch with a finite buffer, or -1
     one_way: NDArray[np.bool_]  # per device: a switch that sends a chunk over one link at a time
     limited: bool
+    unit: int  # picoseconds
 
 
 class Lanes(NamedTuple):
-    """The calendars: per lane the busy intervals, sorted and disjoint."""
+    """The calendars: per lane the busy intervals, sorted and disjoint; or, if every transfer takes one unit, bits."""
 
-    count: Ints
+    head: Ints  # [lane, (intervals, begin of the first, end of the first, begin of the second)]: answers most questions
     busy: Ints  # [lane, interval, begin or end]
     slack: Ints  # per lane: gaps shorter than this hold no chunk and are closed
+    steps: NDArray[np.uint64]  # [lane, word]: bit t says whether the lane is busy from t to t + 1
+    stepwise: bool
 
 
 class Stores(NamedTuple):
@@ -84,7 +90,6 @@ class Tasks(NamedTuple):
     first: Ints  # destinations of task i are destination[first[i]:first[i + 1]]
     destination: Ints
     remaining: NDArray[Any]  # [row, device]: unloaded time from the device to the destination of the row, in units
-    unit: int  # picoseconds
     unreachable: int  # what `remaining` says where there is no way
     minimal: bool  # only arcs that bring a chunk nearer to its one destination
 
@@ -117,10 +122,19 @@ class Work(NamedTuple):
 class Output(NamedTuple):
     """Transfers placed so far, task by task."""
 
-    count: Ints
-    task: NDArray[np.int32]
-    arc: NDArray[np.int32]
+    count: Ints  # [0]: transfers, [1]: when the last arrives, [2]: how long they hold links in all
+    first: Ints  # transfers of task i are first[i] .. first[i + 1] - 1
+    arc: Indices
     start: Ints
+
+
+class Columns(NamedTuple):
+    """Transfers by chunk, in picoseconds."""
+
+    chunk: Indices
+    link: Indices
+    start: Ints
+    reduce: NDArray[np.bool_]
 
 
 # --- calendars ---------------------------------------------------------------------------------------------------
@@ -129,23 +143,44 @@ class Output(NamedTuple):
 @inlined
 def first_gap(lanes: Lanes, lane: int, time: int, hold: int) -> tuple[int, int]:
     """Earliest moment from `time` on at which the lane is free for `hold`, and the interval that comes after it."""
-    busy, count = lanes.busy, lanes.count[lane]
-    if count == 0 or time + hold <= busy[lane, 0, 0]:
-        return time, np.int64(0)
     low = np.int64(0)
-    if busy[lane, 0, 1] <= time:  # most questions fall into the first interval; the others find theirs by bisection
-        low = np.int64(1)
-        high = count
-        while low < high:
-            middle = ((low + high) >> 1) & INDEX
-            if busy[lane, middle, 1] > time:
-                high = middle
+    if lanes.stepwise:
+        time = first_free_step(lanes.steps, lane, time)
+    else:
+        head, busy = lanes.head, lanes.busy
+        count = head[lane, 0]
+        if count > 0 and time + hold > head[lane, 1]:
+            low = np.int64(1)
+            if time < head[lane, 2]:
+                time = head[lane, 2]
+                searching = time + hold > head[lane, 3]
             else:
-                low = middle + 1
-    while low < count and busy[lane, low & INDEX, 0] < time + hold:
-        time = busy[lane, low & INDEX, 1]
-        low += 1
+                searching = True
+                high = count
+                while low < high:  # the first interval that ends after `time`
+                    middle = ((low + high) >> 1) & INDEX
+                    if busy[lane, middle, 1] > time:
+                        high = middle
+                    else:
+                        low = middle + 1
+            while searching and low < count and busy[lane, low & INDEX, 0] < time + hold:
+                time = busy[lane, low & INDEX, 1]
+                low += 1
     return time, low
+
+
+@inlined
+def first_free_step(steps: NDArray[np.uint64], lane: int, time: int) -> int:
+    word = time >> 6
+    if word >= steps.shape[1]:
+        return time
+    taken = steps[lane, word] | ((np.uint64(1) << np.uint64(time & 63)) - np.uint64(1))
+    while taken == ALL:
+        word += 1
+        if word == steps.shape[1]:
+            return word << 6
+        taken = steps[lane, word]
+    return (word << 6) + np.int64(trailing_zeros(~taken))
 
 
 @kernel
@@ -154,14 +189,18 @@ def occupy(lanes: Lanes, lane: int, low: int, begin: int, end: int) -> None:
 
     Neighbours are merged when the gap to them is too short to be of use.
     """
-    busy, count, slack = lanes.busy[lane], lanes.count[lane], lanes.slack[lane]
+    if lanes.stepwise:
+        lanes.steps[lane, begin >> 6] |= np.uint64(1) << np.uint64(begin & 63)
+        return
+    head, busy, slack = lanes.head[lane], lanes.busy[lane], lanes.slack[lane]
+    count = head[0]
     left = low > 0 and begin - busy[low - 1, 1] < slack
     right = low < count and busy[low, 0] - end < slack
     if left and right:
         busy[low - 1, 1] = busy[low, 1]
-        for i in range(low, count - 1):
+        count -= 1
+        for i in range(low, count):
             busy[i, 0], busy[i, 1] = busy[i + 1, 0], busy[i + 1, 1]
-        lanes.count[lane] = count - 1
     elif left:
         busy[low - 1, 1] = end
     elif right:
@@ -170,7 +209,18 @@ def occupy(lanes: Lanes, lane: int, low: int, begin: int, end: int) -> None:
         for i in range(count, low, -1):
             busy[i, 0], busy[i, 1] = busy[i - 1, 0], busy[i - 1, 1]
         busy[low, 0], busy[low, 1] = begin, end
-        lanes.count[lane] = count + 1
+        count += 1
+    head[0] = count
+    if low < 3:
+        head[1], head[2], head[3] = busy[0, 0], busy[0, 1], busy[1, 0] if count > 1 else NEVER
+
+
+@kernel
+def full(lanes: Lanes, lane: int, begin: int) -> bool:
+    """Whether the calendar has no room for a transfer that begins then."""
+    if lanes.stepwise:
+        return (begin >> 6) >= lanes.steps.shape[1]
+    return lanes.head[lane, 0] + 1 >= lanes.busy.shape[1]
 
 
 @kernel
@@ -284,11 +334,12 @@ def pop(heap: Ints, size: int) -> int:
 
 @kernel
 def earliest_start(
-    net: Network, lanes: Lanes, stores: Stores, work: Work, arc: int, time: int, duration: int
+    net: Network, lanes: Lanes, stores: Stores, work: Work, arc: int, time: int, size: int
 ) -> tuple[int, int]:
     """Earliest moment from `time` on at which a chunk may enter the arc and the buffer behind it, and its place."""
-    lane, hold, latency, receiver = net.lane[arc], duration + net.held[arc], net.latency[arc], net.dst[arc]
-    store = net.store[receiver]
+    lane, kind, receiver = net.lane[arc], net.kind[arc], net.dst[arc]
+    hold, duration = net.hold[size, kind], net.duration[size, kind]
+    latency, store = net.travel[size, kind] - duration, net.store[receiver]
     if store >= 0:
         time = max(time, work.not_before[receiver] - latency)
     while True:
@@ -308,16 +359,9 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
     Devices are closed in order of arrival plus the unloaded time that remains (zero with several destinations, so that
     this is Dijkstra's algorithm, and A* otherwise). A successor that loses no time is followed at once, past the heap.
     """
-    # Numba counts references at every look into a tuple: unpack once, outside the loop.
-    first_arc, dst, lane_of, latency_of, held_of, rate_of = (
-        net.first,
-        net.dst,
-        net.lane,
-        net.latency,
-        net.held,
-        net.rate,
-    )
-    durations, limited = net.durations[tasks.size[task]], net.limited
+    first_arc, dst, lane_of, kind_of, limited = net.first, net.dst, net.lane, net.kind, net.limited
+    size = tasks.size[task]
+    holds, travels = net.hold[size], net.travel[size]
     state, label, wanted, heap = work.state, work.label, work.wanted, work.heap
     labelled, closed = 2 * ident, 2 * ident + 1
     remaining = tasks.remaining[tasks.row[task]]
@@ -328,8 +372,8 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
     for i in range(tasks.first[task], tasks.first[task + 1]):
         wanted[tasks.destination[i]] = ident
     label[source, ARRIVAL], label[source, ARC] = tasks.release[task], NO_ARC
-    unit, unreachable = tasks.unit, tasks.unreachable
-    score = tasks.release[task] + np.int64(remaining[source]) * unit
+    unreachable = np.int64(tasks.unreachable)
+    score = tasks.release[task] + np.int64(remaining[source])
     relaxed, sequence = np.int64(0), np.int64(0)
     waiting, pending = np.int64(0), np.int64(0)  # entries in the heap, and devices that have arcs left to look at
     device, arc = source, first_arc[source]
@@ -337,24 +381,24 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
     if wanted[source] == ident:
         missing -= 1
     while missing > 0:
-        time, here, last = label[device, ARRIVAL], np.int64(remaining[device]), first_arc[device + 1]
+        time, last = label[device, ARRIVAL], first_arc[device + 1]
+        limit = np.int64(remaining[device]) if minimal else unreachable
         follow = np.int64(-1)
         while arc < last and follow < 0:
             arc &= INDEX
             successor = dst[arc] & INDEX
             there = np.int64(remaining[successor])
             known = state[successor]
-            if known == closed or there == unreachable or (minimal and there >= here):
+            if (known == closed) | (there >= limit):  # one branch instead of two that are hard to predict
                 arc += 1
                 continue
-            there *= unit
             relaxed += 1
-            duration = durations[rate_of[arc] & INDEX]
+            kind = kind_of[arc] & INDEX
             if limited:
-                start, slot = earliest_start(net, lanes, stores, work, arc, time, duration)
+                start, slot = earliest_start(net, lanes, stores, work, arc, time, size)
             else:
-                start, slot = first_gap(lanes, lane_of[arc] & INDEX, time, duration + held_of[arc])
-            arrival = start + latency_of[arc] + duration
+                start, slot = first_gap(lanes, lane_of[arc] & INDEX, time, holds[kind])
+            arrival = start + travels[kind]
             if known != labelled or label[successor, ARRIVAL] > arrival:
                 state[successor] = labelled
                 label[successor, ARRIVAL], label[successor, START] = arrival, start
@@ -380,7 +424,7 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
                 device, score = heap[waiting, 3], heap[waiting, 0]
                 if state[device] == closed or label[device, ARRIVAL] + heap[waiting, 1] != score:
                     device = np.int64(-1)
-                elif limited and must_wait(net, lanes, stores, work, device, durations):
+                elif limited and must_wait(net, lanes, stores, work, device, size):
                     again = label[device, ARRIVAL] + heap[waiting, 1]
                     waiting = push(heap, waiting, again, heap[waiting, 1], heap[waiting, 2], device)
                     device = np.int64(-1)
@@ -397,18 +441,18 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
 
 
 @kernel
-def must_wait(net: Network, lanes: Lanes, stores: Stores, work: Work, device: int, durations: Ints) -> bool:
+def must_wait(net: Network, lanes: Lanes, stores: Stores, work: Work, device: int, size: int) -> bool:
     """Whether the switch that sends to the device is still sending this chunk elsewhere; then the label moves back."""
     arc = work.label[device, ARC]
-    sender, duration = net.src[arc], durations[net.rate[arc]]
+    sender, kind = net.src[arc], net.kind[arc]
     if not net.one_way[sender]:
         return False
     if work.label[device, START] >= work.port[sender]:
-        work.port[sender] = work.label[device, START] + duration
+        work.port[sender] = work.label[device, START] + net.duration[size, kind]
         return False
-    start, slot = earliest_start(net, lanes, stores, work, arc, work.port[sender], duration)
+    start, slot = earliest_start(net, lanes, stores, work, arc, work.port[sender], size)
     work.label[device, START], work.label[device, SLOT] = start, slot
-    work.label[device, ARRIVAL] = start + net.latency[arc] + duration
+    work.label[device, ARRIVAL] = start + net.travel[size, kind]
     return True
 
 
@@ -454,30 +498,28 @@ def sort_by_start(net: Network, work: Work, size: int) -> None:
 def respect_limits(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, size: int) -> bool:
     """Re-time the tree now that useless branches are gone, and check finite buffers.
 
-    Returns False if a buffer is full at some time between arrival and departure; then `not_before` has been raised to the
-    end of that period, so that a new search finds something later, and in the end an empty switch.
+    Returns False if a buffer is full at some time between arrival and departure; then `not_before` has been raised to
+    the end of that period, so that a new search finds something later, and in the end an empty switch.
     """
-    size_class = tasks.size[task]
+    chunk_size = tasks.size[task]
     for i in range(size):
         work.port[net.src[work.tree[i]]] = 0
         work.port[net.dst[work.tree[i]]] = 0
     for i in range(size):  # in order of start, so a device comes after the one that feeds it
         arc = work.tree[i]
-        sender, receiver = net.src[arc], net.dst[arc]
-        duration = net.durations[size_class, net.rate[arc]]
-        ready = max(work.label[sender, ARRIVAL], work.port[sender] if net.one_way[sender] else np.int64(0))
-        start, slot = earliest_start(net, lanes, stores, work, arc, ready, duration)
+        sender, receiver, kind = net.src[arc], net.dst[arc], net.kind[arc]
+        ready = work.label[sender, ARRIVAL]
+        if net.one_way[sender]:
+            ready = max(ready, work.port[sender])
+        start, slot = earliest_start(net, lanes, stores, work, arc, ready, chunk_size)
         work.label[receiver, START], work.label[receiver, SLOT] = start, slot
-        work.label[receiver, ARRIVAL] = start + net.latency[arc] + duration
-        work.port[sender] = max(work.port[sender], start + duration)
+        work.label[receiver, ARRIVAL] = start + net.travel[chunk_size, kind]
+        work.port[sender] = max(work.port[sender], start + net.duration[chunk_size, kind])
     for i in range(size):
-        arc = work.tree[i]
-        receiver = net.dst[arc]
+        receiver = net.dst[work.tree[i]]
         if net.store[receiver] >= 0:
-            begin = work.label[receiver, START] + net.latency[arc]
-            free = free_from(
-                stores, net.store[receiver], begin, max(work.port[receiver], work.label[receiver, ARRIVAL])
-            )
+            begin, end = stay_of(net, work, work.tree[i], chunk_size)
+            free = free_from(stores, net.store[receiver], begin, end)
             if free != begin:
                 work.not_before[receiver] = free
                 return False
@@ -485,34 +527,44 @@ def respect_limits(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, wor
 
 
 @kernel
+def stay_of(net: Network, work: Work, arc: int, size: int) -> tuple[int, int]:
+    """From when until when the chunk is in the device that the arc leads to: first byte received to last byte sent."""
+    receiver = net.dst[arc]
+    arrival = work.label[receiver, ARRIVAL]
+    return arrival - net.duration[size, net.kind[arc]], max(arrival, work.port[receiver])
+
+
+@kernel
 def commit(
     net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, out: Output, task: int, size: int
 ) -> None:
     """Take the links of the tree out of the TEN and write its transfers down."""
-    size_class, row = tasks.size[task], out.count[0]
+    chunk_size, row = tasks.size[task], out.count[0]
     for i in range(size):
         arc = work.tree[i]
-        start, duration = work.label[net.dst[arc], START], net.durations[size_class, net.rate[arc]]
-        occupy(lanes, net.lane[arc], work.label[net.dst[arc], SLOT], start, start + duration + net.held[arc])
-        out.task[row + i] = task
-        out.arc[row + i] = arc
-        out.start[row + i] = start
-        if net.limited and net.store[net.dst[arc]] >= 0:
-            receiver = net.dst[arc]
-            end = max(work.port[receiver], work.label[receiver, ARRIVAL])
-            stay(stores, net.store[receiver], start + net.latency[arc], end)
+        receiver, kind = net.dst[arc], net.kind[arc]
+        start = work.label[receiver, START]
+        occupy(lanes, net.lane[arc], work.label[receiver, SLOT], start, start + net.hold[chunk_size, kind])
+        out.arc[row + i], out.start[row + i] = arc, start
+        out.count[1] = max(out.count[1], start + net.travel[chunk_size, kind])
+        out.count[2] += net.hold[chunk_size, kind]
+        if net.limited and net.store[receiver] >= 0:
+            begin, end = stay_of(net, work, arc, chunk_size)
+            stay(stores, net.store[receiver], begin, end)
     out.count[0] = row + size
+    out.first[task + 1] = row + size
 
 
 @kernel
 def room(net: Network, lanes: Lanes, stores: Stores, work: Work, out: Output, size: int) -> int:
     """Whether everything the tree needs fits the arrays; the status to return to Python if not."""
-    if out.count[0] + size > len(out.task):
+    if out.count[0] + size > len(out.arc):
         return OUTPUT_FULL
     for i in range(size):
-        if lanes.count[net.lane[work.tree[i]]] + 1 >= lanes.busy.shape[1]:
+        arc = work.tree[i]
+        if full(lanes, net.lane[arc], work.label[net.dst[arc], START]):
             return LANE_FULL
-        store = net.store[net.dst[work.tree[i]]] if net.limited else np.int64(-1)
+        store = net.store[net.dst[arc]] if net.limited else np.int64(-1)
         if store >= 0 and stores.count[store] + 2 >= stores.moment.shape[1]:
             return STORE_FULL
     return DONE
@@ -570,25 +622,38 @@ def distances(net: Network, devices: Ints, sizes: Ints, heap: Ints, table: Ints)
             if time > row[device]:
                 continue
             for arc in range(net.first[device], net.first[device + 1]):
-                arrival = time + net.latency[arc] + net.durations[sizes[i], net.rate[arc]]
+                arrival = time + net.travel[sizes[i], net.kind[arc]]
                 if arrival < row[net.dst[arc]]:
                     row[net.dst[arc]] = arrival
                     waiting = push(heap, waiting, arrival, 0, 0, net.dst[arc])
 
 
 @kernel
-def tree_slots(task: Ints, parent: Ints, child: Ints, slot: Ints, sender: Ints, receiver: Ints) -> None:
-    """Number the places where a chunk is collected: one per transfer of a tree, and one per task for its root.
+def tree_slots(net: Network, first: Ints, arc: Ints, slot: Ints, sender: Ints, receiver: Ints) -> None:
+    """Number the places where reductions are collected: for each transfer its sender, for each task its root.
 
-    Transfers come tree by tree, each from its root on; seen backwards, the one from a parent to a child is where the child
-    sends what it has collected.
+    Transfers come task by task, each a tree turned round, so that a device comes after the one it sends to.
     """
-    count = len(task)
-    for i in range(count):
-        if i == 0 or task[i] != task[i - 1]:
-            slot[parent[i]] = count + task[i]
-        sender[i], receiver[i] = i, slot[parent[i]]
-        slot[child[i]] = i
+    for task in range(len(first) - 1):
+        for i in range(first[task], first[task + 1]):
+            if i == first[task]:
+                slot[net.dst[arc[i]]] = len(arc) + task
+            sender[i], receiver[i] = i, slot[net.dst[arc[i]]]
+            slot[net.src[arc[i]]] = i
+
+
+@kernel
+def assemble(
+    net: Network, chunk: Ints, first: Ints, arc: Indices, start: Ints, reduces: bool, position: Ints, out: Columns
+) -> None:
+    """Write the transfers of each task to the rows of its chunk, which `position` points to and moves past."""
+    for task in range(len(first) - 1):
+        row = position[chunk[task]]
+        for i in range(first[task], first[task + 1]):
+            out.chunk[row], out.link[row] = chunk[task], net.link[arc[i]]
+            out.start[row], out.reduce[row] = start[i] * net.unit, reduces
+            row += 1
+        position[chunk[task]] = row
 
 
 @kernel
@@ -598,14 +663,11 @@ def replay(net: Network, lanes: Lanes, moves: Moves, ready: Ints, begin: int) ->
     The inputs of a transfer must come before it. Returns the first transfer that did not fit the calendars.
     """
     for i in range(begin, len(moves.arc)):
-        arc = moves.arc[i]
-        lane, duration = net.lane[arc], net.durations[moves.size[i], net.rate[arc]]
-        if lanes.count[lane] + 1 >= lanes.busy.shape[1]:
+        lane, kind, size = net.lane[moves.arc[i]], net.kind[moves.arc[i]], moves.size[i]
+        start, slot = first_gap(lanes, lane, ready[moves.sender[i]], net.hold[size, kind])
+        if full(lanes, lane, start):
             return i
-        hold = duration + net.held[arc]
-        start, slot = first_gap(lanes, lane, ready[moves.sender[i]], hold)
-        occupy(lanes, lane, slot, start, start + hold)
+        occupy(lanes, lane, slot, start, start + net.hold[size, kind])
         moves.start[i] = start
-        arrival = start + net.latency[arc] + duration
-        ready[moves.receiver[i]] = max(ready[moves.receiver[i]], arrival)
+        ready[moves.receiver[i]] = max(ready[moves.receiver[i]], start + net.travel[size, kind])
     return len(moves.arc)

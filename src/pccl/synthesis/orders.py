@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,23 +11,35 @@ from numpy.typing import NDArray
 __all__ = ["ORDERS", "Order"]
 
 Ints = NDArray[np.int64]
-Order: TypeAlias = Callable[[Ints, Ints, np.random.Generator | None], Ints]
+Order: TypeAlias = Callable[[Ints, Ints, np.random.Generator], Ints]
 
 
-def farthest_first(distance: Ints, piece: Ints, rng: np.random.Generator | None) -> Ints:  # noqa: ARG001
+def farthest_first(distance: Ints, piece: Ints, rng: np.random.Generator) -> Ints:  # noqa: ARG001
     """The paper's order: chunks with the longest way go first."""
-    return _sorted_by([-distance], rng)
+    return _sorted_by([distance.max(initial=0) - distance], rng)
 
 
-def rounds(distance: Ints, piece: Ints, rng: np.random.Generator | None) -> Ints:
+def rounds(distance: Ints, piece: Ints, rng: np.random.Generator) -> Ints:
     """First pieces before second pieces, and so on; inside a round the farthest go first."""
-    return _sorted_by([piece, -distance], rng)
+    return _sorted_by([distance.max(initial=0) - distance, piece], rng)
 
 
-def _sorted_by(keys: list[Ints], rng: np.random.Generator | None) -> Ints:
-    """Sort by the first key, then the next; ties stay in the order of the chunks, or are broken at random."""
-    ties = np.arange(len(keys[0])) if rng is None else rng.permutation(len(keys[0]))
-    return np.lexsort((ties, *reversed(keys))).astype(np.int64)
+def _sorted_by(keys: list[Ints], rng: np.random.Generator) -> Ints:
+    """Sort by the last key, then the one before, and so on; ties are broken at random.
+
+    In the order of their numbers, chunks of one source would follow each other and get in each other's way: on an 8x8x8
+    mesh that costs 2.5 % of the time of an All-to-All.
+    """
+    order = rng.permutation(len(keys[0]))
+    for key in keys:
+        order = order[np.argsort(_ranks(key)[order], kind="stable")]
+    return order
+
+
+def _ranks(key: Ints) -> NDArray[Any]:
+    """The same order in 16 bits where possible, which NumPy sorts in linear time."""
+    unit = int(np.gcd.reduce(key)) or 1
+    return (key // unit).astype(np.uint16) if int(key.max(initial=0)) // unit < 2**16 else key
 
 
 ORDERS: dict[str, Order] = {"farthest-first": farthest_first, "rounds": rounds}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +23,29 @@ FIRST_ROOM = 12
 def network(topology: Topology, sizes: Ints) -> Network:
     """The arcs of a topology, for chunks of these sizes (the size classes)."""
     first, link = topology.out_links
-    rates, rate_of = topology.rates
+    features = np.stack([topology.bandwidth, topology.latency, topology.exclusive])
+    (bandwidth, latency, exclusive), kind = np.unique(features, axis=1, return_inverse=True)
+    duration = transmission_time(sizes[:, None], bandwidth[None, :])
+    travel, hold = duration + latency, duration + np.where(exclusive, latency, 0)
     finite = np.flatnonzero(topology.buffer)
     store = np.full(topology.num_devices, -1, np.int64)
     store[finite] = np.arange(len(finite))
+    limited = topology.limited
+    unit = int(np.gcd.reduce(np.concatenate([travel, hold, duration] if limited else [travel, hold], axis=None))) or 1
     return Network(
         first=first,
         src=topology.src[link],
         dst=topology.dst[link],
         link=link.astype(np.int32),
         lane=link.astype(np.int32),
-        latency=topology.latency[link],
-        held=np.where(topology.exclusive, topology.latency, 0)[link],
-        rate=rate_of[link].astype(np.int32),
-        durations=transmission_time(sizes[:, None], rates[None, :]),
+        kind=kind.reshape(-1)[link].astype(np.int32),
+        hold=hold // unit,
+        travel=travel // unit,
+        duration=duration // unit,
         store=store,
         one_way=~topology.multicast,
-        limited=topology.limited,
+        limited=limited,
+        unit=unit,
     )
 
 
@@ -54,34 +61,46 @@ class Ten:
         """A network where nothing has been placed."""
         capacity = topology.buffer[topology.buffer > 0].astype(np.int64)
         # A gap that is too short for the smallest chunk is no gap.
-        slack = np.empty(topology.num_links, np.int64)
-        slack[net.lane] = net.durations.min(axis=0, initial=NEVER)[net.rate] + net.held
+        slack = np.zeros(topology.num_links, np.int64)
+        slack[net.lane] = net.hold.min(axis=0, initial=NEVER)[net.kind]
+        stepwise = not net.limited and bool(np.all(net.hold == 1))
+        room = 1 if stepwise else FIRST_ROOM
         lanes = Lanes(
-            np.zeros(topology.num_links, np.int64), np.empty((topology.num_links, FIRST_ROOM, 2), np.int64), slack
+            head=np.zeros((topology.num_links, 4), np.int64),
+            busy=np.empty((topology.num_links, room, 2), np.int64),
+            slack=slack,
+            steps=np.zeros((topology.num_links if stepwise else 0, 1), np.uint64),
+            stepwise=stepwise,
         )
         steps = np.zeros((len(capacity), FIRST_ROOM), np.int64)
         return cls(lanes, Stores(capacity, np.zeros(len(capacity), np.int64), steps, steps.copy()))
 
     def grow_lanes(self) -> None:
-        """Double the room for intervals."""
-        self.lanes = self.lanes._replace(busy=_doubled(self.lanes.busy))
+        """Double the room in the calendars."""
+        if self.lanes.stepwise:
+            self.lanes = self.lanes._replace(steps=_doubled(self.lanes.steps, 0))
+        else:
+            self.lanes = self.lanes._replace(busy=_doubled(self.lanes.busy))
 
     def grow_stores(self) -> None:
         """Double the room for levels."""
         self.stores = self.stores._replace(moment=_doubled(self.stores.moment), level=_doubled(self.stores.level))
 
-    def reversed(self, end: int, topology: Topology) -> Ten:
+    def reversed(self, end: int, topology: Topology, unit: int) -> Ten:
         """The same seen backwards from `end` on the transposed topology, where latency comes before transmission."""
-        lanes, shift = self.lanes, end - np.where(topology.exclusive, 0, topology.latency)
+        lanes, shift = self.lanes, end - np.where(topology.exclusive, 0, topology.latency // unit)
         busy = np.empty_like(lanes.busy)
-        for lane, count in enumerate(lanes.count):
+        head = lanes.head.copy()
+        for lane, count in enumerate(head[:, 0]):
             busy[lane, :count] = shift[lane] - lanes.busy[lane, :count][::-1, ::-1]
+            head[lane, 1:3] = busy[lane, 0]
+            head[lane, 3] = busy[lane, 1, 0] if count > 1 else NEVER
         moment, level = self.stores.moment.copy(), self.stores.level.copy()
         for store, steps in enumerate(self.stores.count):
             moment[store, :steps] = end - self.stores.moment[store, :steps][::-1]
             level[store, : steps - 1] = self.stores.level[store, : max(steps - 1, 0)][::-1]
         return Ten(
-            Lanes(lanes.count.copy(), busy, lanes.slack),
+            lanes._replace(head=head, busy=busy),
             Stores(self.stores.capacity, self.stores.count.copy(), moment, level),
         )
 
@@ -93,7 +112,7 @@ def unloaded_times(net: Network, devices: Ints, size_classes: Ints) -> Ints:
     return table
 
 
-def _doubled(array: Ints) -> Ints:
-    wider = np.zeros((array.shape[0], 2 * array.shape[1] + 4, *array.shape[2:]), np.int64)
+def _doubled(array: NDArray[Any], extra: int = 4) -> NDArray[Any]:
+    wider = np.zeros((array.shape[0], 2 * array.shape[1] + extra, *array.shape[2:]), array.dtype)
     wider[:, : array.shape[1]] = array
     return wider
