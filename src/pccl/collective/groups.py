@@ -13,7 +13,8 @@ from pccl.errors import CollectiveError
 
 __all__ = ["DeviceMesh", "device_mesh", "format_group", "parse_group"]
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+_MOST_RANKS = 1_000_000  # a typing error should not fill the memory with ranks
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ def parse_group(text: str) -> tuple[int, ...]:
         assert first is not None
         if step == 0 or (last is not None and last < first):
             raise CollectiveError(f"group {text!r}: {part.strip()!r} is an empty range")
-        ranks.extend(range(first, (first if last is None else last) + 1, step or 1))
+        ranks.extend(range(first, (first if last is None else last) + 1, step or 1)[: _MOST_RANKS + 1])
+        if len(ranks) > _MOST_RANKS:
+            raise CollectiveError(f"group {text!r} is beyond {_MOST_RANKS:,} ranks")
     return tuple(ranks)
 
 

@@ -36,6 +36,7 @@ __all__ = [
 
 BANDWIDTH: Bandwidth = "50GiB/s"
 LATENCY: Time = "500ns"
+_MOST_LINKS = 10_000_000  # a typing error should not fill the memory with links
 
 
 def line(npus: int, *, bandwidth: Bandwidth = BANDWIDTH, latency: Time = LATENCY, exclusive: bool = False) -> Topology:
@@ -85,7 +86,8 @@ def fully_connected(
     >>> fully_connected(4)
     Topology('fully-connected:4': 4 NPUs, 12 links, 50GiB/s, 500ns)
     """
-    pairs = list(combinations(range(_positive(npus, "fully connected network")), 2))
+    _affordable(_positive(npus, "fully connected network") * (npus - 1), "fully connected network")
+    pairs = list(combinations(range(npus), 2))
     return _joined(npus, pairs, bandwidth, latency, exclusive, f"fully-connected:{npus}")
 
 
@@ -124,7 +126,9 @@ def product(*factors: Topology, name: str | None = None) -> Topology:
         raise TopologyError("a product of damaged topologies is not defined; take devices out of the product instead")
     shape = tuple(size for factor in factors for size in factor.shape)
     counts = [factor.num_npus for factor in factors]
-    numbers = np.arange(math.prod(counts)).reshape(counts)
+    npus = math.prod(counts)
+    _affordable(sum(npus // factor.num_npus * factor.num_links for factor in factors), "product")
+    numbers = np.arange(npus).reshape(counts)
     devices = numbers.size
     columns: dict[str, list[Any]] = {c: [] for c in ("src", "dst", "latency", "bandwidth", "exclusive")}
     hubs: list[Switch] = []
@@ -222,7 +226,8 @@ def hypercube(
     >>> hypercube(6)
     Topology('hypercube:6': 64 NPUs, 384 links, 50GiB/s, 500ns)
     """
-    shape = (2,) * _positive(dimensions, "hypercube")
+    _affordable(dimensions << min(_positive(dimensions, "hypercube"), 64), "hypercube")
+    shape = (2,) * dimensions
     name = f"hypercube:{dimensions}"
     return grid(*shape, wrap=True, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=name)
 
@@ -309,6 +314,7 @@ def fat_tree(
         raise TopologyError(f"a fat tree needs an even number of ports, at least 2, not {arity}")
     half = arity // 2
     npus = arity * half * half
+    _affordable(6 * npus, "fat tree")
     edge, middle, core = npus, npus + arity * half, npus + 2 * arity * half
     pairs = [(i, edge + i // half) for i in range(npus)]
     for pod in range(arity):
@@ -344,6 +350,7 @@ def dragonfly(
     for count, what in ((groups, "groups"), (routers_per_group, "routers"), (npus_per_router, "NPUs per router")):
         _positive(count, f"dragonfly ({what})")
     npus = groups * routers_per_group * npus_per_router
+    _affordable(2 * npus + groups * (routers_per_group**2 + groups), "dragonfly")
     bandwidths = _per_dimension(bandwidth, 3, "bandwidth")
     latencies = _per_dimension(latency, 3, "latency")
     tiers: list[list[tuple[int, int]]] = [[(i, npus + i // npus_per_router) for i in range(npus)], [], []]
@@ -387,6 +394,11 @@ def _positive(count: int, what: str) -> int:
     if not isinstance(count, int) or count < 1:
         raise TopologyError(f"a {what} needs a positive number, not {count!r}")
     return count
+
+
+def _affordable(links: int, what: str) -> None:
+    if links > _MOST_LINKS:
+        raise TopologyError(f"this {what} has more than {_MOST_LINKS:,} links")
 
 
 def _per_dimension(value: Any, dimensions: int, what: str) -> list[Any]:

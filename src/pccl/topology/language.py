@@ -20,7 +20,7 @@ from pccl.topology.core import Topology
 
 __all__ = ["ZooEntry", "parse_topology", "zoo"]
 
-_MOST_NPUS = 10_000_000  # a typing error should not fill the memory with NPUs
+_MOST_NPUS = 1_000_000  # a typing error should not fill the memory with NPUs
 FILE_SUFFIXES = (".yaml", ".yml", ".json", ".txt", ".edges")
 
 
@@ -128,8 +128,8 @@ def _arguments(entry: ZooEntry, text: str) -> list[int]:
     if not fits or not all(numbers):
         usage = f"{entry.name}:{entry.arguments}, for example {entry.example}"
         raise TopologyError(f"{text!r} does not describe a {entry.name}; write {usage}")
-    if prod(numbers) > _MOST_NPUS:
-        raise TopologyError(f"this is beyond {_MOST_NPUS} NPUs")
+    if prod(numbers) * (_MOST_IN_A_BOX if entry.arguments == _BOXES else 1) > _MOST_NPUS:
+        raise TopologyError(f"this is beyond {_MOST_NPUS:,} NPUs")
     return numbers
 
 
@@ -202,7 +202,7 @@ _FLAGS: Mapping[str, Callable[[str, str], Any]] = {
 }
 _EVERY_LINK = ("every link",)
 _EACH_DIMENSION = ("each dimension",)
-_BOXES = "[boxes]"
+_BOXES, _MOST_IN_A_BOX = "[boxes]", 16
 
 # fmt: off
 _ZOO = {entry.name: entry for entry in (
