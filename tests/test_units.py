@@ -53,7 +53,7 @@ def test_texts_and_their_values(kind, text, value):
         (Bytes, None, "must be text with a unit"),
         (Bytes, True, "must be text with a unit"),
         (Bytes, "", "not a number followed by a unit"),
-        (Bytes, "-1B", "not a number followed by a unit"),
+        (Bytes, "-1B", r"not a number followed by a unit \(.*\); it must not be negative"),
         (Bytes, "nanB", "not a number followed by a unit"),
         (Bytes, "1 000B", "not a number followed by a unit"),
         (Bytes, "0.3B", "not a whole number of bytes"),

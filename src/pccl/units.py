@@ -137,7 +137,8 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
         raise UnitError(f"{what} must be text with a unit ({kind.suggestion}), not {value!r}")
     match = _NUMBER_AND_UNIT.fullmatch(value)
     if match is None:
-        raise UnitError(f"{what} {value!r} is not a number followed by a unit ({kind.suggestion})")
+        why = "; it must not be negative" if value.strip().startswith("-") else ""
+        raise UnitError(f"{what} {value!r} is not a number followed by a unit ({kind.suggestion}){why}")
     number, unit = match.groups()
     if not unit:
         raise _no_unit(kind, number, repr(value), what)
