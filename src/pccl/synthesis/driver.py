@@ -126,7 +126,7 @@ def synthesize(
     return algorithm
 
 
-def _silent(done: int, total: int, text: str) -> None:  # noqa: ARG001
+def _silent(done: int, total: int, text: str) -> None:
     pass
 
 

@@ -38,6 +38,7 @@ Indices = NDArray[np.int32]
 DONE, PAUSED, OUTPUT_FULL, LANE_FULL, STORE_FULL = 0, 1, 2, 3, 4
 NEVER = np.int64(2**62)
 NO_ARC = np.int64(-1)
+FARTHEST = np.int64(2**38)  # as far as ties look; shifted by 24 bits it still fits
 ARRIVAL, START, ARC, SLOT = 0, 1, 2, 3  # columns of a label
 ALL = np.uint64(2**64 - 1)
 INDEX = np.int64(2**62 - 1)  # masked with this, an index is plainly not negative, which spares a test at every use
@@ -113,7 +114,9 @@ class Work(NamedTuple):
     in_tree: Ints
     not_before: Ints  # per device: earliest moment at which this chunk may begin to come in
     port: Ints  # per one-way switch: until when it is sending this chunk
-    heap: Ints  # [slot, (score, remaining, sequence, device)]
+    heap: (
+        Ints  # [slot, (score, tie, device)]: of equal scores, what is nearest to its destination, then what came first
+    )
     pending: Ints  # [slot, (device, next arc)]: devices left half-way because one of their arcs lost no time
     tree: Ints  # arcs of the tree found
     search: Ints  # [0]: number of the last search, [1]: relaxations so far
@@ -274,35 +277,30 @@ def split(stores: Stores, store: int, moment: int) -> None:
     stores.count[store] += 1
 
 
-# --- a heap of (score, remaining, sequence, device) ------------------------------------------------------------------
+# --- a heap of (score, tie, device) ----------------------------------------------------------------------------------
 
 
 @inlined
-def comes_before(heap: Ints, a: int, score: int, remaining: int, sequence: int) -> bool:
-    if heap[a, 0] != score:
-        return heap[a, 0] < score
-    if heap[a, 1] != remaining:
-        return heap[a, 1] < remaining
-    return heap[a, 2] < sequence
+def comes_before(heap: Ints, slot: int, score: int, tie: int) -> bool:
+    return (heap[slot, 0] < score) | ((heap[slot, 0] == score) & (heap[slot, 1] < tie))
 
 
 @inlined
 def move(heap: Ints, source: int, target: int) -> None:
-    for i in range(4):
-        heap[target, i] = heap[source, i]
+    heap[target, 0], heap[target, 1], heap[target, 2] = heap[source, 0], heap[source, 1], heap[source, 2]
 
 
 @inlined
-def push(heap: Ints, size: int, score: int, remaining: int, sequence: int, device: int) -> int:
+def push(heap: Ints, size: int, score: int, tie: int, device: int) -> int:
     """Add an entry; returns the new size."""
     hole = size
     while hole > 0:
         parent = ((hole - 1) >> 1) & INDEX
-        if comes_before(heap, parent, score, remaining, sequence):
+        if comes_before(heap, parent, score, tie):
             break
         move(heap, parent, hole)
         hole = parent
-    heap[hole, 0], heap[hole, 1], heap[hole, 2], heap[hole, 3] = score, remaining, sequence, device
+    heap[hole, 0], heap[hole, 1], heap[hole, 2] = score, tie, device
     return size + 1
 
 
@@ -310,7 +308,7 @@ def push(heap: Ints, size: int, score: int, remaining: int, sequence: int, devic
 def pop(heap: Ints, size: int) -> int:
     """Move the least entry to just behind the others; returns the new size, which is its slot."""
     last = (size - 1) & INDEX
-    score, remaining, sequence, device = heap[last, 0], heap[last, 1], heap[last, 2], heap[last, 3]
+    score, tie, device = heap[last, 0], heap[last, 1], heap[last, 2]
     move(heap, 0, last)
     hole = np.int64(0)
     while True:
@@ -318,14 +316,14 @@ def pop(heap: Ints, size: int) -> int:
         if child >= last:
             break
         right = child + 1
-        if right < last and comes_before(heap, right, heap[child, 0], heap[child, 1], heap[child, 2]):
+        if right < last and comes_before(heap, right, heap[child, 0], heap[child, 1]):
             child = right
-        if not comes_before(heap, child, score, remaining, sequence):
+        if not comes_before(heap, child, score, tie):
             break
         move(heap, child, hole)
         hole = child
     if last > 0:
-        heap[hole, 0], heap[hole, 1], heap[hole, 2], heap[hole, 3] = score, remaining, sequence, device
+        heap[hole, 0], heap[hole, 1], heap[hole, 2] = score, tie, device
     return last
 
 
@@ -406,7 +404,8 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
                 if single and arrival + there == score:
                     follow = successor
                 else:
-                    waiting = push(heap, waiting, arrival + there, there, sequence, successor)
+                    tie = (min(there, FARTHEST) << 24) | sequence
+                    waiting = push(heap, waiting, arrival + there, tie, successor)
                     sequence += 1
             arc += 1
         if follow >= 0:
@@ -421,12 +420,12 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
             device = np.int64(-1)
             while waiting > 0 and device < 0:
                 waiting = pop(heap, waiting)
-                device, score = heap[waiting, 3], heap[waiting, 0]
-                if state[device] == closed or label[device, ARRIVAL] + heap[waiting, 1] != score:
+                score, tie, device = heap[waiting, 0], heap[waiting, 1], heap[waiting, 2]
+                if state[device] == closed or label[device, ARRIVAL] + np.int64(remaining[device]) != score:
                     device = np.int64(-1)
                 elif limited and must_wait(net, lanes, stores, work, device, size):
-                    again = label[device, ARRIVAL] + heap[waiting, 1]
-                    waiting = push(heap, waiting, again, heap[waiting, 1], heap[waiting, 2], device)
+                    again = label[device, ARRIVAL] + np.int64(remaining[device])
+                    waiting = push(heap, waiting, again, tie, device)
                     device = np.int64(-1)
             if device < 0:
                 break
@@ -615,17 +614,17 @@ def distances(net: Network, devices: Ints, sizes: Ints, heap: Ints, table: Ints)
         row = table[i]
         row[:] = NEVER
         row[devices[i]] = 0
-        waiting = push(heap, 0, 0, 0, 0, devices[i])
+        waiting = push(heap, 0, 0, 0, devices[i])
         while waiting > 0:
             waiting = pop(heap, waiting)
-            time, device = heap[waiting, 0], heap[waiting, 3]
+            time, device = heap[waiting, 0], heap[waiting, 2]
             if time > row[device]:
                 continue
             for arc in range(net.first[device], net.first[device + 1]):
                 arrival = time + net.travel[sizes[i], net.kind[arc]]
                 if arrival < row[net.dst[arc]]:
                     row[net.dst[arc]] = arrival
-                    waiting = push(heap, waiting, arrival, 0, 0, net.dst[arc])
+                    waiting = push(heap, waiting, arrival, 0, net.dst[arc])
 
 
 @kernel

@@ -120,6 +120,6 @@ def _grown(out: Output, task: int) -> Output:
 def _work(net: Network) -> Work:
     devices, arcs = len(net.first) - 1, len(net.dst)
     state, wanted, in_tree, not_before, port = np.zeros((5, devices), np.int64)
-    label, heap = np.empty((devices, 4), np.int64), np.empty((arcs + 2, 4), np.int64)
+    label, heap = np.empty((devices, 4), np.int64), np.empty((arcs + 2, 3), np.int64)
     pending, tree = np.empty((devices, 2), np.int64), np.empty(devices, np.int64)
     return Work(state, label, wanted, in_tree, not_before, port, heap, pending, tree, np.zeros(2, np.int64))

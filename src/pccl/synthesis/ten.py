@@ -108,7 +108,7 @@ class Ten:
 def unloaded_times(net: Network, devices: Ints, size_classes: Ints) -> Ints:
     """Row i: time from device i to every device for a chunk of its size class when nothing is in the way."""
     table = np.empty((len(devices), len(net.first) - 1), np.int64)
-    distances(net, devices, size_classes, np.empty((len(net.dst) + 2, 4), np.int64), table)
+    distances(net, devices, size_classes, np.empty((len(net.dst) + 2, 3), np.int64), table)
     return table
 
 

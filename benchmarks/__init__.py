@@ -1,0 +1,1 @@
+"""Benchmarks: each module is run on its own and prints a table."""
