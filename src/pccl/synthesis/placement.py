@@ -20,7 +20,7 @@ __all__ = ["Placed", "Progress", "place", "turn_round"]
 
 Ints = NDArray[np.int64]
 Progress: TypeAlias = Callable[[int], None]
-SLICE = 2_000_000  # relaxations between two looks at the world outside, about 50 ms
+SLICE = 500_000  # relaxations between two looks at the world outside, about 50 ms
 
 
 @dataclass(frozen=True)
