@@ -116,20 +116,19 @@ class Algorithm:
         """Put transfers in order and join them with what they are for; columns may come in any order."""
         if conditions is None:
             conditions = compile_conditions(topology, collectives)
-        columns: list[Column] = [
-            np.ascontiguousarray(chunk, np.int32),
-            np.ascontiguousarray(link, np.int32),
-            np.ascontiguousarray(start, np.int64),
-        ]
-        columns.append(np.broadcast_to(np.asarray(reduce, np.bool_), columns[0].shape))
-        if len({len(column) for column in columns}) != 1:
-            raise VerificationError(f"transfer columns differ in length: {[len(column) for column in columns]}")
+        columns = [_whole(chunk, "chunk"), _whole(link, "link"), _whole(start, "start"), np.asarray(reduce)]
+        if columns[3].ndim == 0:
+            columns[3] = np.broadcast_to(columns[3], columns[0].shape)
+        if len({column.shape for column in columns}) != 1:
+            raise VerificationError(f"transfer columns differ in length: {[column.size for column in columns]}")
         for column, name, limit in ((columns[0], "chunk", len(conditions)), (columns[1], "link", topology.num_links)):
             outside = (column < 0) | (column >= limit)
             if np.any(outside):
                 row = int(np.argmax(outside))
                 raise VerificationError(f"transfer {row}: there is no {name} {column[row]}, only {limit}")
-        columns = _in_order(columns, len(conditions))
+        dtypes = (np.int32, np.int32, np.int64, np.bool_)
+        columns = [np.ascontiguousarray(column, dtype) for column, dtype in zip(columns, dtypes, strict=True)]
+        columns = [column.view() for column in _in_order(columns, len(conditions))]  # not to freeze those of the caller
         for column in columns:
             column.setflags(write=False)
         transfers = Transfers(topology, conditions, *columns)
@@ -207,7 +206,7 @@ class Algorithm:
 
 
 def time_text(time: int) -> str:
-    """Picoseconds with four significant digits or more: ``1.234 ms``.
+    """Picoseconds with three significant digits or more: ``1.23 ms``.
 
     Examples
     --------
@@ -234,6 +233,15 @@ def grouped(keys: NDArray[np.int32], count: int) -> NDArray[np.int64]:
     order = np.empty(len(keys), np.int64)
     counting_order(keys, np.zeros(count + 1, np.int64), order)
     return order
+
+
+def _whole(values: ArrayLike, name: str) -> Column:
+    column = np.asarray(values)
+    if column.ndim != 1 or (column.dtype.kind not in "iu" and len(column)):
+        raise VerificationError(f"the {name} column must be a list of whole numbers that fit 64 bits")
+    if column.dtype == np.uint64 and np.any(column > np.iinfo(np.int64).max):
+        raise VerificationError(f"the {name} column holds {column.max()}, which does not fit 63 bits")
+    return column if len(column) else column.astype(np.int64)
 
 
 def _in_order(columns: list[Column], chunks: int) -> list[Column]:

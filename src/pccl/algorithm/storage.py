@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ def save(algorithm: Algorithm, path: str | Path) -> None:
     columns["link"], columns["start"], columns["reduce"] = transfers.link, transfers.start // unit, transfers.reduce
     try:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), json.dumps(header, indent=1))
+            archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), json.dumps(header, indent=1, default=int))
             for name, column in columns.items():
                 content = io.BytesIO()
                 np.lib.format.write_array(content, _narrow(column), allow_pickle=False)
@@ -81,11 +80,13 @@ def load(path: str | Path) -> Algorithm:
         raise FormatError(f"{path}: there is no such file") from None
     except OSError as error:
         raise FormatError(f"cannot read {path}: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError) as error:
+    except FormatError:
+        raise
+    except Exception as error:  # damaged bytes make zipfile, its decompressors and NumPy raise nearly anything
         raise FormatError(f"{path} is not a .pccl file, or is corrupted: {error}") from None
     try:
         return _algorithm(header, columns)
-    except (PcclError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+    except (PcclError, AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise FormatError(f"{path} is corrupted: {error}") from None
 
 
@@ -102,6 +103,9 @@ def _header(archive: zipfile.ZipFile, path: str | Path) -> dict[str, Any]:
 
 
 def _algorithm(header: dict[str, Any], columns: dict[str, NDArray[Any]]) -> Algorithm:
+    for name, column in columns.items():
+        if column.ndim != 1 or column.dtype.kind not in "biu":
+            raise FormatError(f"column {name!r} is not a list of whole numbers")
     about = header["topology"]
     topology = Topology(
         name=about["name"],
@@ -109,17 +113,26 @@ def _algorithm(header: dict[str, Any], columns: dict[str, NDArray[Any]]) -> Algo
         shape=tuple(about["shape"]),
         **{name: columns[f"topology_{name}"] for name in _TOPOLOGY},
     )
+    for name in _TOPOLOGY:
+        if not np.array_equal(getattr(topology, name), columns[f"topology_{name}"]):
+            raise FormatError(f"column 'topology_{name}' holds numbers that are too large")
     collectives = [collective_from_dict(data) for data in header["collectives"]]
     conditions = compile_conditions(topology, collectives)
-    counts = columns["transfers_per_chunk"].astype(np.int64)
+    counts, total = columns["transfers_per_chunk"].astype(np.int64), len(columns["link"])
     if len(counts) != len(conditions):
         raise FormatError(f"it has {len(counts)} chunks, its collectives have {len(conditions)}")
+    if np.any((counts < 0) | (counts > total)) or counts.sum() != total:
+        raise FormatError(f"its chunks do not have {total} transfers in all")
+    start, unit = columns["start"], int(header["time_unit_ps"])
+    furthest = max(int(start.max(initial=0)), -int(start.min(initial=0)))
+    if unit < 1 or furthest * unit >= 2**63:
+        raise FormatError(f"it counts time up to {furthest} in units of {unit} ps")
     return Algorithm.build(
         topology,
         collectives,
         np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         columns["link"],
-        columns["start"].astype(np.int64) * int(header["time_unit_ps"]),
+        start.astype(np.int64) * unit,
         columns["reduce"],
         provenance=Provenance(**header["provenance"]),
         conditions=conditions,
@@ -131,4 +144,5 @@ def _narrow(column: NDArray[Any]) -> NDArray[Any]:
     if column.dtype == np.bool_ or not len(column):
         return column
     lowest, highest = int(column.min()), int(column.max())
-    return column.astype(np.result_type(np.min_scalar_type(lowest), np.min_scalar_type(highest)))
+    # Beside a negative number, a positive one must fit the signed type as well.
+    return column.astype(np.min_scalar_type(min(lowest, -highest - 1) if lowest < 0 else highest))

@@ -20,14 +20,16 @@ from pccl.units import Picoseconds
 __all__ = ["verify"]
 
 Ints: TypeAlias = NDArray[np.int64]
+# Twenty-six and thirteen days, in picoseconds: with latencies below 2**62, sums stay within an int64.
+LATEST_START, LONGEST_TRANSMISSION = 2**61, 2**60
 
 
 def verify(algorithm: Algorithm) -> None:
     """Raise :class:`VerificationError`, naming the first offence, unless the algorithm is correct.
 
-    Checked are: transfers use existing links while these are free; the sender has what it sends when it sends it; partial
-    sums are disjoint and complete; switches keep within their buffers and multicast limits; every destination ends with
-    what its collective promises.
+    Checked are: transfers use existing links while these are free; the sender has what it sends when it sends it;
+    partial sums are disjoint and complete; switches keep within their buffers and multicast limits; every destination
+    ends with what its collective promises.
 
     Examples
     --------
@@ -37,6 +39,8 @@ def verify(algorithm: Algorithm) -> None:
     """
     if compile_conditions(algorithm.topology, algorithm.collectives) != algorithm.conditions:
         raise VerificationError("the conditions are not those of the collectives")
+    if algorithm.transfers.topology != algorithm.topology:
+        raise VerificationError("the transfers are on another topology")
     check = _Check(algorithm)
     check.columns()
     check.links()
@@ -57,12 +61,21 @@ class _Check:
     def columns(self) -> None:
         """Everything refers to something that exists, in the order that all else relies on."""
         t = self.transfers
+        lengths = [len(column) for column in (t.chunk, t.link, t.start, t.reduce)]
+        if len(set(lengths)) != 1:
+            raise VerificationError(f"transfer columns differ in length: {lengths}")
         for column, limit, what in (
             (t.chunk, len(self.conditions), "chunk"),
             (t.link, self.topology.num_links, "link"),
         ):
             self._refuse((column < 0) | (column >= limit), f"there is no such {what}")
         self._refuse(t.start < 0, "it starts before time zero")
+        self._refuse(t.start >= LATEST_START, f"it starts later than {Picoseconds(LATEST_START)}")
+        (sizes, size_of), (rates, rate_of) = self.conditions.sizes, self.topology.rates
+        too_long = sizes[:, None] / rates[None, :] * 1e12 >= LONGEST_TRANSMISSION
+        if np.any(too_long):
+            text = f"it takes longer than {Picoseconds(LONGEST_TRANSMISSION)}"
+            self._refuse(too_long[size_of[t.chunk], rate_of[t.link]], text)
         later = (t.chunk[1:] > t.chunk[:-1]) | ((t.chunk[1:] == t.chunk[:-1]) & (t.start[1:] >= t.start[:-1]))
         if not np.all(later):
             raise VerificationError("transfers are not ordered by chunk and start; Algorithm.build does that")
@@ -157,7 +170,8 @@ class _Check:
     def buffers(self) -> None:
         """Switches hold no more chunks at once than fit: each from its first byte received to its last byte sent.
 
-        A stay is a run of receptions followed by a run of sendings of the same chunk.
+        A stay lasts from a reception of a chunk to its last sending. Another one begins when the chunk comes in anew
+        after a sending; unless it is a sum that adds to what is held, or is sent on before it has come in.
         """
         finite = self.topology.buffer != UNLIMITED
         into, out = np.flatnonzero(finite[self.dst]), np.flatnonzero(finite[self.src])
@@ -172,7 +186,10 @@ class _Check:
         if not len(row):
             return
         other = np.ones(len(row), np.bool_)
-        other[1:] = (device[1:] != device[:-1]) | (chunk[1:] != chunk[:-1]) | (is_in[1:] & ~is_in[:-1])
+        other[1:] = (device[1:] != device[:-1]) | (chunk[1:] != chunk[:-1])
+        whole = is_in & ~self.transfers.reduce[row]
+        whole[:-1] &= other[1:] | (end[:-1] <= begin[1:])
+        other[1:] |= whole[1:] & ~is_in[:-1]
         stays = np.flatnonzero(other)
         until = np.maximum.reduceat(end, stays)
         moment = np.concatenate([begin[stays], until])
