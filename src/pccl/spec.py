@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,16 @@ from pccl.topology import Topology, files
 from pccl.topology.language import FILE_SUFFIXES, parse_topology
 from pccl.units import Bytes, parse
 
-__all__ = ["CollectiveEntry", "Spec", "collectives_of", "load_spec", "spec_from_dict", "spec_schema"]
+__all__ = [
+    "CollectiveEntry",
+    "Spec",
+    "check_mesh",
+    "collectives_of",
+    "load_spec",
+    "normal_kind",
+    "spec_from_dict",
+    "spec_schema",
+]
 
 
 @dataclass(frozen=True)
@@ -177,10 +187,10 @@ def normal_kind(text: str) -> str:
 
 def check_mesh(mesh: DeviceMesh, topology: Topology) -> None:
     """Raise unless every rank of the mesh can be an NPU."""
-    places = topology.num_npus
-    if len(mesh) > places:
+    ranks = prod(mesh.shape)
+    if ranks > topology.num_npus:
         shape = " x ".join(f"{name}={size}" for name, size in zip(mesh.names, mesh.shape, strict=True))
-        raise CollectiveError(f"the mesh {shape} has {len(mesh)} ranks, but {topology.name} has {places} NPUs")
+        raise CollectiveError(f"the mesh {shape} has {ranks} ranks, but {topology.name} has {topology.num_npus} NPUs")
 
 
 def collectives_of(entry: CollectiveEntry, mesh: DeviceMesh | None = None, path: str = "") -> list[Collective]:

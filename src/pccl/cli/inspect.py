@@ -90,22 +90,21 @@ def _check(file: Path) -> tuple[int, str, dict[str, Any]]:
     from pccl.algorithm import load
     from pccl.algorithm import verify as check
 
+    facts: dict[str, Any] = {}
     try:
         algorithm = load(file)
-    except PcclError as error:
-        return 2, str(error), {}
-    facts = {
-        "topology": algorithm.topology.name,
-        "collectives": [collective.kind for collective in algorithm.collectives],
-        "chunks": len(algorithm.conditions),
-        "transfers": len(algorithm.transfers),
-        "duration_ps": int(algorithm.duration),
-    }
-    try:
+        facts = {
+            "topology": algorithm.topology.name,
+            "collectives": [collective.kind for collective in algorithm.collectives],
+            "chunks": len(algorithm.conditions),
+            "transfers": len(algorithm.transfers),
+        }
         check(algorithm)
     except VerificationError as error:
         return 1, f"{file}: {error}", facts
-    return 0, f"{file}: correct: {_what(algorithm)}", facts
+    except PcclError as error:
+        return 2, str(error), facts
+    return 0, f"{file}: correct: {_what(algorithm)}", facts | {"duration_ps": int(algorithm.duration)}
 
 
 def _what(algorithm: Algorithm) -> str:

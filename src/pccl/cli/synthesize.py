@@ -61,7 +61,11 @@ _SHARED = ("seed", "order", "routes", "output")
 @click.option("--routes", metavar="NAME", help="minimal (shortest routes) or any (detours). Default: as needed.")
 @click.option("--no-verify", is_flag=True, help="Do not check the result.")
 @click.option(
-    "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write the algorithm to a .pccl file."
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(readable=False, path_type=Path),
+    help="Write the algorithm to a .pccl file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors (and --json).")
@@ -133,9 +137,12 @@ def _from_flags(flags: dict[str, Any]) -> Spec:
     for name, example in (("topology", "mesh:8x8"), ("collective", "all-to-all")):
         if flags[name] is None:
             raise click.UsageError(f"give a spec file, or --topology and --collective; for example --{name} {example}")
-    from pccl.spec import CollectiveEntry, Spec, check_mesh, collectives_of
+    from pccl.spec import CollectiveEntry, Spec, check_mesh, collectives_of, normal_kind
     from pccl.topology import parse_topology
 
+    kind = normal_kind(flags["collective"])
+    if kind not in KINDS:
+        raise click.UsageError(f"{kind} does not fit into flags; describe it in a spec file (docs/spec.md)")
     topology = parse_topology(flags["topology"])
     mesh = None if flags["mesh"] is None else _mesh(flags["mesh"])
     if mesh is not None:
@@ -147,7 +154,7 @@ def _from_flags(flags: dict[str, Any]) -> Spec:
     collectives = []
     for group in flags["group"] or (None,):
         entry = CollectiveEntry(
-            flags["collective"], group=group,
+            kind, group=group,
             **{name: flags[name] for name in ("size", "along", "chunks", "root", "cyclic")},
         )  # fmt: skip
         collectives += collectives_of(entry, mesh)

@@ -31,7 +31,12 @@ _SUFFIXES = (".yaml", ".yml", ".json")
     ),
 )
 @click.argument("text", nargs=-1)
-@click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Write the network to .yaml or .json.")
+@click.option(
+    "--save",
+    metavar="FILE",
+    type=click.Path(readable=False, path_type=Path),
+    help="Write the network to .yaml or .json.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
     """Describe the network that TEXT stands for; without TEXT, list the networks that have a name.

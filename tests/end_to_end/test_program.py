@@ -1,0 +1,139 @@
+"""The program as such: its start, its exit codes, its behaviour towards terminals and pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import pccl
+from pccl.cli import main
+from pccl.collective import COLLECTIVES
+from tests.end_to_end.program import PROGRAM, Terminal, refused, spawn
+from tests.end_to_end.program import pccl as run
+
+HEAVY = {"numpy", "numba", "rich", "yaml", "msgspec"}
+SYNTHESIZE = ("synthesize", "-t", "ring:4", "-c", "all-gather", "-s", "4MiB")
+
+
+@pytest.mark.parametrize("arguments", [[], ["synthesize"], ["topology"], ["verify"], ["show"]])
+def test_help_is_there_at_once(arguments):
+    code = (
+        "import sys\nfrom pccl.cli import main\n"
+        f"try: main({[*arguments, '--help']})\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        f"print(*({HEAVY} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == ""
+    assert "Examples:" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_help_without_a_command():
+    assert run().exit_code == 0
+    assert run().stdout == run("--help").stdout == run("-h").stdout
+
+
+def test_version():
+    assert run("--version").stdout == f"pccl {pccl.__version__}\n"
+
+
+def test_the_help_names_every_kind_that_flags_can_describe():
+    from pccl.cli.synthesize import KINDS
+
+    assert set(KINDS) | {"all-to-all-v", "custom"} == set(COLLECTIVES)
+    text = " ".join(run("synthesize", "--help").stdout.split()).replace("- ", "-")
+    assert all(kind in text for kind in KINDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["synthesise"], "no such command 'synthesise'"),
+        (["--nope"], "no such option '--nope'"),
+        (["synthesize", "--topolgy", "ring:4"], "no such option '--topolgy'. Did you mean '--topology'?"),
+        (["verify"], "missing argument 'FILE...' (see 'pccl verify --help')"),
+        (["show", "a.pccl", "--limit", "-1"], "invalid value for '--limit'"),
+    ],
+)
+def test_usage_errors_are_one_line(arguments, message):
+    text = refused(*arguments)
+    assert message.replace("pccl", "main") in text.replace("pccl", "main")
+
+
+@pytest.mark.parametrize("error", [ValueError("boom\nboom"), pccl.InternalError("boom boom")])
+def test_a_bug_asks_to_be_reported(monkeypatch, error):
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr("pccl.synthesis.synthesize", broken)
+    text = refused(*SYNTHESIZE, status=70)
+    assert "boom boom" in text
+    assert "please report it" in text
+    monkeypatch.setenv("PCCL_DEBUG", "1")
+    result = CliRunner().invoke(main, SYNTHESIZE)
+    assert "Traceback" in result.stderr
+    assert "please report it" in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (MemoryError(), 2, "error: there is not enough memory for this; try fewer chunks or a smaller group\n"),
+        (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
+        (pccl.VerificationError("wrong\x1b[31m\nindeed"), 1, "error: wrong [31m indeed\n"),
+    ],
+)
+def test_other_ends(monkeypatch, error, status, line):
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr("pccl.synthesis.synthesize", broken)
+    result = run(*SYNTHESIZE)
+    assert (result.exit_code, result.stdout, result.stderr) == (status, "", line)
+
+
+def test_in_a_pipe_there_is_no_colour_and_no_progress(ring):
+    for arguments in (SYNTHESIZE, ("show", ring), ("verify", ring), ("topology", "ring:3"), ("topology",)):
+        done = spawn(*arguments, env={**os.environ, "FORCE_COLOR": "1"})
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout
+        assert "\x1b" not in done.stdout
+
+
+def test_json_is_alone_on_stdout(ring):
+    for arguments in (SYNTHESIZE, ("show", ring), ("verify", ring), ("topology", "ring:3"), ("topology",)):
+        done = run(*arguments, "--json")
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert json.loads(done.stdout)
+
+
+def test_a_reader_that_leaves_is_no_error(ring):
+    command = f"{' '.join(PROGRAM)} topology fully-connected:99 --json | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+def test_colours_on_a_terminal():
+    with Terminal("topology", "ring:3") as terminal:
+        text = terminal.read()
+        assert terminal.process.wait() == 0
+    assert "\x1b[1;36m" in text
+    assert "NPU 2" in text
+
+
+def test_the_first_run_says_why_it_takes_long_and_can_be_stopped(tmp_path):
+    with Terminal(*SYNTHESIZE, XDG_CACHE_HOME=str(tmp_path)) as terminal:
+        assert "compiling kernels, first run only" in terminal.read(until="compiling kernels, first run only")
+        terminal.process.send_signal(signal.SIGINT)
+        text = terminal.read()
+        assert terminal.process.wait() == 130
+    assert "Traceback" not in text
+    assert text.rstrip().endswith("interrupted")

@@ -1,0 +1,87 @@
+"""``pccl topology``: the zoo, and one network described."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pccl.cli.topology import diameter
+from pccl.topology import load_topology, parse_topology, zoo
+from tests.end_to_end.program import pccl as run
+from tests.end_to_end.program import refused
+
+
+def test_the_zoo():
+    text = run("topology").stdout
+    assert all(entry.example in text and entry.description in text for entry in zoo())
+    assert [row["name"] for row in json.loads(run("topology", "--json").stdout)] == [entry.name for entry in zoo()]
+
+
+def test_one_network():
+    text = run("topology", "switch:3,buffer=2,multicast=no@10GB/s").stdout
+    assert text.startswith(
+        "name         switch:3\nNPUs         3\nswitches     1\nlinks        6\nbandwidth    10GB/s\n"
+    )
+    assert "diameter     2 hops between the farthest NPUs\n" in text
+    assert "buffer of 2, no multicast" in text
+    assert "switch 3 (switch0)" in text
+
+
+def test_large_networks_have_no_tables():
+    assert "\n\n" not in run("topology", "mesh:16x16").stdout
+
+
+def test_a_product_needs_no_quotes():
+    assert run("topology", "ring:4", "x", "switch:2").stdout == run("topology", "ring:4 x switch:2").stdout
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+def test_save(tmp_path, suffix):
+    path = tmp_path / f"network{suffix}"
+    result = run("topology", "dgx1:2", "--save", path)
+    assert result.stdout.count(f"saved to     {path}") == 1
+    assert load_topology(path) == parse_topology("dgx1:2")
+    assert json.loads(run("topology", path, "--json").stdout)["num_npus"] == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "hops"),
+    [
+        ("line:5", 4),
+        ("ring:8", 4),
+        ("ring:8,unidirectional", 7),
+        ("fully-connected:9", 1),
+        ("mesh:3x4", 5),
+        ("torus:4x4x4", 6),
+        ("hypercube:6", 6),
+        ("switch:9", 2),
+        ("fat-tree:4", 6),
+        ("line:1", 0),
+        ("mesh:64x64", None),
+    ],
+)
+def test_diameter(text, hops):
+    assert diameter(parse_topology(text)) == (hops, "")
+
+
+def test_a_network_in_two_parts():
+    network = parse_topology("line:4").without(links=[(1, 2)])
+    assert diameter(network) == (None, "none: NPU 0 cannot reach NPU 2")
+    assert diameter(parse_topology("line:2").without(links=[0, 1])) == (None, "none: NPU 1 cannot reach NPU 0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nope"], "there is no 'nope'"),
+        (["nope.yaml"], "No such file or directory"),
+        (["--save", "x.yaml"], "--save needs the network to save"),
+        (["ring:4", "--save", "x.txt"], "a topology is saved as .yaml"),
+        (["ring:4", "--save", "nowhere/x.yaml"], "there is no folder nowhere"),
+        (["fully-connected:9999999"], "beyond 1,000,000 NPUs"),
+        (["hypercube:1000"], "more than 10,000,000 links"),
+    ],
+)
+def test_bad_input(arguments, message):
+    assert message in refused("topology", *arguments)
