@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -41,6 +41,10 @@ class Conditions:
     source_ids: NDArray[np.int32]
     destination_offsets: NDArray[np.int64]
     destination_ids: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            getattr(self, f.name).setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.bytes)
@@ -93,7 +97,8 @@ class Conditions:
     @classmethod
     def join(cls, parts: Sequence[Conditions]) -> Conditions:
         """Stack the rows of several collectives and number the collectives."""
-        count = [len(part) for part in parts]
+        if len(parts) == 1:
+            return replace(parts[0], collective=np.zeros(len(parts[0]), np.int32))
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("bytes", "piece", "reduces", "source_ids", "destination_ids")
@@ -101,6 +106,4 @@ class Conditions:
         for name in ("source_offsets", "destination_offsets"):
             widths = [np.diff(getattr(part, name)) for part in parts]
             joined[name] = np.concatenate([[0], np.cumsum(np.concatenate(widths))]).astype(np.int64)
-        for column in joined.values():
-            column.setflags(write=False)
-        return cls(collective=np.repeat(np.arange(len(parts), dtype=np.int32), count), **joined)
+        return cls(collective=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]), **joined)

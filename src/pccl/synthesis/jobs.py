@@ -106,7 +106,9 @@ def _jobs(
     mirrored: bool,
 ) -> Jobs:
     source = root[chunks]
-    first, destination = _without(*_selected(offsets, ids, chunks), source)
+    first, destination = _selected(offsets, ids, chunks)
+    if np.any(conditions.reduces):  # the root of a reduction is among its contributors, and its destinations
+        first, destination = _without(first, destination, source)
     sizes, size_of = conditions.sizes
     size = size_of[chunks]
     width = np.diff(first)
