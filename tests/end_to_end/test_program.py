@@ -121,6 +121,12 @@ def test_a_reader_that_leaves_is_no_error(ring):
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
+def test_a_closed_stdout_is_no_error():
+    command = f"{' '.join(PROGRAM)} topology ring:3 >&-"
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_colours_on_a_terminal():
     with Terminal("topology", "ring:3") as terminal:
         text = terminal.read()

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -33,6 +34,9 @@ class Program(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line and exit."""
         kwargs["standalone_mode"] = False
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # closed by the caller, as 'pccl ... >&-' does
+                setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
         run = super().main
         sys.exit(_status(lambda: run(*args, **kwargs)))
 

@@ -70,12 +70,12 @@ class Conditions:
         return np.diff(self.destination_offsets)
 
     @cached_property
-    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """The different chunk sizes, ascending, and for each chunk which of them it has."""
         if len(self) and np.all(self.bytes == self.bytes[0]):  # the usual case, without sorting
-            return self.bytes[:1], np.zeros(len(self), np.int64)
+            return self.bytes[:1], np.zeros(len(self), np.int32)
         values, of_chunk = np.unique(self.bytes, return_inverse=True)
-        return values, of_chunk.reshape(-1)
+        return values, of_chunk.reshape(-1).astype(np.int32)
 
     @classmethod
     def of(

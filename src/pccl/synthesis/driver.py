@@ -14,7 +14,7 @@ from pccl._kernels import kernels_are_cached
 from pccl.algorithm import Algorithm, Provenance
 from pccl.algorithm import verify as check
 from pccl.collective import Collective, Conditions, compile_conditions
-from pccl.errors import PcclError
+from pccl.errors import InternalError, PcclError, VerificationError
 from pccl.synthesis import kernels
 from pccl.synthesis.jobs import Jobs, gathering, reducing, roots
 from pccl.synthesis.kernels import Columns, Network
@@ -116,13 +116,13 @@ def synthesize(
     reductions, gathers = reducing(topology, conditions, root), gathering(topology, conditions, root)
     best = _best(Problem(topology, conditions, reductions, gathers, seed, report), order, routes)
     provenance = Provenance(str(best.strategy), seed, time.perf_counter() - begin)
-    algorithm = Algorithm.build(
-        topology, collectives, *best.columns, provenance=provenance,
-        conditions=conditions,
-    )  # fmt: skip
+    algorithm = Algorithm.build(topology, collectives, *best.columns, provenance=provenance, conditions=conditions)
     if verify:
         report(len(conditions), len(conditions), "verifying")
-        check(algorithm)
+        try:
+            check(algorithm)
+        except VerificationError as error:
+            raise InternalError(f"the synthesizer made an algorithm that is wrong: {error}") from error
     return algorithm
 
 
@@ -131,18 +131,16 @@ def _silent(done: int, total: int, text: str) -> None:
 
 
 def _best(problem: Problem, order: str | None, routes: str | None) -> Solution:
-    """Try the cheapest strategy first, and more where the network has room for them."""
+    """Try the cheapest strategy first, and others where the network has room for them."""
     best = _solve(problem, Strategy(order or "farthest-first", routes or "minimal"))
     if best.busy > BUSY * best.duration:
         return best
-    detours = problem.gathers.any_single or problem.reductions.any_single
     pieces = bool(np.any(problem.conditions.piece))
-    for other_order in [order] if order else ["rounds", "farthest-first"] if pieces else ["farthest-first"]:
-        for other_routes in [routes] if routes else ["any"] if detours else ["minimal"]:
-            strategy = Strategy(other_order, other_routes)
-            if strategy != best.strategy:
-                other = _solve(problem, strategy)
-                best = other if other.duration < best.duration else best
+    single = problem.gathers.any_single or problem.reductions.any_single
+    orders = [order] if order else ["rounds", "farthest-first"] if pieces else ["farthest-first"]
+    for strategy in (Strategy(other, routes or ("any" if single else "minimal")) for other in orders):
+        if strategy != best.strategy:
+            best = min(best, _solve(problem, strategy), key=lambda solution: solution.duration)
     return best
 
 

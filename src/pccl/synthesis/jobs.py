@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pccl.collective import Conditions
 from pccl.errors import InfeasibleError
-from pccl.synthesis.kernels import NEVER, Tasks
+from pccl.synthesis.kernels import NEVER, Network, Tasks
 from pccl.synthesis.orders import ORDERS
 from pccl.synthesis.ten import network, unloaded_times
 from pccl.topology import Topology
@@ -22,6 +22,7 @@ from pccl.topology import Topology
 __all__ = ["Jobs", "gathering", "reducing", "roots"]
 
 Ints = NDArray[np.int64]
+Indices = NDArray[np.int32]
 MOST_SIZE_CLASSES = 8  # for distances; more sizes share those of the next smaller class
 
 
@@ -31,13 +32,13 @@ class Jobs:
 
     topology: Topology
     sizes: Ints
-    chunk: Ints
-    source: Ints
-    size: Ints
-    piece: Ints
+    chunk: Indices
+    source: Indices
+    size: Indices
+    piece: Indices
     first: Ints
-    destination: Ints
-    row: Ints
+    destination: Indices
+    row: Indices
     remaining: Ints
     distance: Ints
 
@@ -67,9 +68,9 @@ class Jobs:
         )
 
 
-def roots(conditions: Conditions) -> Ints:
+def roots(conditions: Conditions) -> Indices:
     """Per chunk: its source, or where a reduction is collected (taking destinations in turn, share by share)."""
-    root = conditions.source_ids[conditions.source_offsets[:-1]].astype(np.int64)
+    root = conditions.source_ids[conditions.source_offsets[:-1]]
     reduces = np.flatnonzero(conditions.reduces)
     share = np.cumsum(conditions.piece[reduces] == 0) - 1
     # Shares are counted from the first of their collective, so that every collective starts with its first destination.
@@ -81,28 +82,28 @@ def roots(conditions: Conditions) -> Ints:
     return root
 
 
-def reducing(topology: Topology, conditions: Conditions, root: Ints) -> Jobs:
+def reducing(topology: Topology, conditions: Conditions, root: Indices) -> Jobs:
     """Mirrored jobs on the transposed topology: from the root of every reduction to its contributors."""
-    chunks = np.flatnonzero(conditions.reduces)
+    chunks = np.flatnonzero(conditions.reduces).astype(np.int32)
     return _jobs(
         topology.transpose(), conditions, chunks, root, conditions.source_offsets, conditions.source_ids, mirrored=True
     )
 
 
-def gathering(topology: Topology, conditions: Conditions, root: Ints) -> Jobs:
+def gathering(topology: Topology, conditions: Conditions, root: Indices) -> Jobs:
     """Forward jobs: every plain chunk, and the finished sum of every reduction with further destinations."""
     offsets, ids = conditions.destination_offsets, conditions.destination_ids
-    chunks = np.flatnonzero(~conditions.reduces | (conditions.num_destinations > 1))
+    chunks = np.flatnonzero(~conditions.reduces | (conditions.num_destinations > 1)).astype(np.int32)
     return _jobs(topology, conditions, chunks, root, offsets, ids, mirrored=False)
 
 
 def _jobs(
     topology: Topology,
     conditions: Conditions,
-    chunks: Ints,
-    root: Ints,
+    chunks: Indices,
+    root: Indices,
     offsets: Ints,
-    ids: NDArray[np.int32],
+    ids: Indices,
     mirrored: bool,
 ) -> Jobs:
     source = root[chunks]
@@ -116,7 +117,7 @@ def _jobs(
     backward = network(topology.transpose(), sizes)
     forward = network(topology, sizes)
 
-    row = np.zeros(len(chunks), np.int64)
+    row = np.zeros(len(chunks), np.int32)
     distance = np.zeros(len(chunks), np.int64)
     single, several = np.flatnonzero(width == 1), np.flatnonzero(width > 1)
     remaining = np.zeros((1, topology.num_devices), np.int64)
@@ -132,7 +133,7 @@ def _jobs(
         _, targets = _selected(first, destination, several)
         distance[several] = np.maximum.reduceat(table[parts, targets], _offsets(width[several])[:-1])
     jobs = Jobs(
-        topology, sizes, chunks, source, size, conditions.piece[chunks].astype(np.int64), first, destination, row,
+        topology, sizes, chunks, source, size, conditions.piece[chunks], first, destination, row,
         remaining, distance,
     )  # fmt: skip
     if np.any(distance >= NEVER):
@@ -140,17 +141,17 @@ def _jobs(
     return jobs
 
 
-def _selected(offsets: Ints, ids: NDArray[Any], rows: Ints) -> tuple[Ints, Ints]:
+def _selected(offsets: Ints, ids: Indices, rows: NDArray[Any]) -> tuple[Ints, Indices]:
     """The lists of some rows."""
     width = np.diff(offsets)[rows]
     if np.all(width == 1):  # the usual case of All-to-All, without more arithmetic
-        return np.arange(len(rows) + 1), ids[offsets[rows]].astype(np.int64)
+        return np.arange(len(rows) + 1), ids[offsets[rows]]
     first = _offsets(width)
     index = np.repeat(offsets[rows] - first[:-1], width) + np.arange(first[-1])
-    return first, ids[index].astype(np.int64)
+    return first, ids[index]
 
 
-def _without(first: Ints, values: Ints, member: Ints) -> tuple[Ints, Ints]:
+def _without(first: Ints, values: Indices, member: Indices) -> tuple[Ints, Indices]:
     """Lists without one of their members each."""
     owner = np.repeat(np.arange(len(member)), np.diff(first))
     keep = values != member[owner]
@@ -159,7 +160,7 @@ def _without(first: Ints, values: Ints, member: Ints) -> tuple[Ints, Ints]:
     return _offsets(np.bincount(owner[keep], minlength=len(member))), values[keep]
 
 
-def _distance_classes(sizes: Ints, size: Ints) -> tuple[Ints, Ints]:
+def _distance_classes(sizes: Ints, size: Indices) -> tuple[NDArray[Any], Ints]:
     """Per job a class of sizes, and per class the smallest size in it: its times are never too long."""
     if len(sizes) <= MOST_SIZE_CLASSES:
         return size, np.arange(len(sizes))
@@ -169,8 +170,8 @@ def _distance_classes(sizes: Ints, size: Ints) -> tuple[Ints, Ints]:
     return class_of_size.reshape(-1)[size], smallest
 
 
-def _tables(net: Any, devices: Ints, classes: Ints, representative: Ints) -> tuple[Ints, Ints]:
-    keys = devices * len(representative) + classes
+def _tables(net: Network, devices: Indices, classes: NDArray[Any], representative: Ints) -> tuple[Ints, Ints]:
+    keys = devices * np.int64(len(representative)) + classes
     used = np.flatnonzero(np.bincount(keys))
     row_of = np.empty(used[-1] + 1, np.int64)
     row_of[used] = np.arange(len(used))
@@ -181,7 +182,7 @@ def _tables(net: Any, devices: Ints, classes: Ints, representative: Ints) -> tup
 def _explain_unreachable(jobs: Jobs, job: int, mirrored: bool) -> None:
     topology, source = jobs.topology, int(jobs.source[job])
     net = network(topology, jobs.sizes)
-    times = unloaded_times(net, np.array([source]), jobs.size[job : job + 1])[0]
+    times = unloaded_times(net, np.array([source]), jobs.size[job : job + 1].astype(np.int64))[0]
     targets = jobs.destination[jobs.first[job] : jobs.first[job + 1]]
     target = int(targets[np.argmax(times[targets] >= NEVER)])
     sender, receiver = (target, source) if mirrored else (source, target)

@@ -84,12 +84,12 @@ class Stores(NamedTuple):
 class Tasks(NamedTuple):
     """What to place: one row per chunk and direction, in the order of placement."""
 
-    source: Ints
+    source: Indices
     release: Ints
-    size: Ints  # size class
-    row: Ints  # row of `remaining`; 0, which holds zeros, for chunks with several destinations
+    size: Indices  # size class
+    row: Indices  # row of `remaining`; 0, which holds zeros, for chunks with several destinations
     first: Ints  # destinations of task i are destination[first[i]:first[i + 1]]
-    destination: Ints
+    destination: Indices
     remaining: NDArray[Any]  # [row, device]: unloaded time from the device to the destination of the row, in units
     unreachable: int  # what `remaining` says where there is no way
     minimal: bool  # only arcs that bring a chunk nearer to its one destination
@@ -99,7 +99,7 @@ class Moves(NamedTuple):
     """Transfers to start again, each between two slots that say when a chunk is ready at a device."""
 
     arc: Ints
-    size: Ints  # size class
+    size: Indices  # size class
     sender: Ints  # slot
     receiver: Ints  # slot
     start: Ints
@@ -643,7 +643,7 @@ def tree_slots(net: Network, first: Ints, arc: Ints, slot: Ints, sender: Ints, r
 
 @kernel
 def assemble(
-    net: Network, chunk: Ints, first: Ints, arc: Indices, start: Ints, reduces: bool, position: Ints, out: Columns
+    net: Network, chunk: Indices, first: Ints, arc: Indices, start: Ints, reduces: bool, position: Ints, out: Columns
 ) -> None:
     """Write the transfers of each task to the rows of its chunk, which `position` points to and moves past."""
     for task in range(len(first) - 1):

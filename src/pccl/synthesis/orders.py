@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 __all__ = ["ORDERS", "Order"]
 
 Ints = NDArray[np.int64]
-Order: TypeAlias = Callable[[Ints, Ints, np.random.Generator], Ints]
+Order: TypeAlias = Callable[[Ints, NDArray[np.int32], np.random.Generator], Ints]
 
 
-def farthest_first(distance: Ints, piece: Ints, rng: np.random.Generator) -> Ints:  # noqa: ARG001
+def farthest_first(distance: Ints, piece: NDArray[np.int32], rng: np.random.Generator) -> Ints:  # noqa: ARG001
     """The paper's order: chunks with the longest way go first."""
     return _sorted_by([distance.max(initial=0) - distance], rng)
 
 
-def rounds(distance: Ints, piece: Ints, rng: np.random.Generator) -> Ints:
+def rounds(distance: Ints, piece: NDArray[np.int32], rng: np.random.Generator) -> Ints:
     """First pieces before second pieces, and so on; inside a round the farthest go first."""
     return _sorted_by([distance.max(initial=0) - distance, piece], rng)
 
 
-def _sorted_by(keys: list[Ints], rng: np.random.Generator) -> Ints:
+def _sorted_by(keys: list[NDArray[Any]], rng: np.random.Generator) -> Ints:
     """Sort by the last key, then the one before, and so on; ties are broken at random.
 
     In the order of their numbers, chunks of one source would follow each other and get in each other's way: on an 8x8x8
@@ -36,7 +36,7 @@ def _sorted_by(keys: list[Ints], rng: np.random.Generator) -> Ints:
     return order
 
 
-def _ranks(key: Ints) -> NDArray[Any]:
+def _ranks(key: NDArray[Any]) -> NDArray[Any]:
     """The same order in 16 bits where possible, which NumPy sorts in linear time."""
     unit = int(np.gcd.reduce(key)) or 1
     return (key // unit).astype(np.uint16) if int(key.max(initial=0)) // unit < 2**16 else key

@@ -87,7 +87,7 @@ def turn_round(topology: Topology, jobs: Jobs, mirrored: Placed, ten: Ten) -> tu
 
 
 def _moved_up(
-    topology: Topology, net: Network, first: Ints, arc: Ints, size: Ints, start: Ints
+    topology: Topology, net: Network, first: Ints, arc: Ints, size: NDArray[np.int32], start: Ints
 ) -> tuple[Ints, Ints, Ten]:
     """Start reductions as early as links and inputs allow, in the order they have; also when each task is complete."""
     sender, receiver = np.empty((2, len(arc)), np.int64)
