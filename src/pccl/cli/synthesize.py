@@ -77,10 +77,8 @@ def synthesize(spec: Path | None, no_verify: bool, as_json: bool, quiet: bool, s
 
         print_json(spec_schema())
         return
-    if flags["output"] is not None:  # before anything is read
-        check_writable(flags["output"], (".pccl",), "an algorithm")
     task = _from_flags(flags) if spec is None else _from_file(spec, flags)
-    if task.output is not None:
+    if task.output is not None:  # before the work begins
         check_writable(task.output, (".pccl",), "an algorithm")
     algorithm = _run(task, not no_verify, quiet)
     if task.output is not None:
