@@ -1,0 +1,238 @@
+"""The .pccl file: what is saved is what is loaded, and a damaged file is refused or harmless, never misread."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pccl
+from pccl import Algorithm, AllReduce, Broadcast, FormatError, Provenance, SendRecv, load
+from tests.algorithm.examples import LINE, PAIR, schedule
+from tests.strategies import problems, synthesized
+
+slow_but_fine = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Algorithm, bytes]:
+    """An algorithm with switches, sums and latencies, and the file that holds it."""
+    algorithm = pccl.synthesize(pccl.topology.switch_2d(2, 2), AllReduce("4KiB"), Broadcast("1MiB", [3, 0]))
+    path = tmp_path_factory.mktemp("saved") / "algorithm.pccl"
+    algorithm.save(path)
+    return algorithm, path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@settings(slow_but_fine, max_examples=40)
+@given(problems())
+def test_what_is_saved_is_loaded(folder: Path, problem) -> None:
+    algorithm = synthesized(problem, seed=5)
+    algorithm.save(folder / "one.pccl")
+    again = load(folder / "one.pccl")
+    assert again == algorithm
+    assert again.provenance == algorithm.provenance
+    assert again.conditions == algorithm.conditions
+    assert again.transfers.arrival.tolist() == algorithm.transfers.arrival.tolist()
+    again.save(folder / "two.pccl")
+    assert (folder / "one.pccl").read_bytes() == (folder / "two.pccl").read_bytes()
+
+
+@slow_but_fine
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1 - 2**63, 2**63 - 1), st.booleans())))
+def test_wrong_algorithms_are_kept_as_they_are(folder: Path, rows: list[tuple[int, int, int, bool]]) -> None:
+    """Storage is no verifier: any start that fits, and sums of what is no sum."""
+    columns = ([row[i] for row in rows] for i in range(4))
+    algorithm = Algorithm.build(LINE, [Broadcast("3kB", chunks=3)], *columns)
+    algorithm.save(folder / "wrong.pccl")
+    assert load(folder / "wrong.pccl") == algorithm
+
+
+def test_equal_algorithms_give_equal_bytes(tmp_path: Path) -> None:
+    """Whatever order the rows came in; what provenance says is part of the file, though not of the algorithm."""
+    rows = [(0, 0, 1, 0), (0, 1, 2, 1)]
+    for name, order in (("one", rows), ("two", rows[::-1])):
+        schedule(LINE, SendRecv("1kB", (0, 2)), *order).save(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_names_and_numbers_of_all_kinds(tmp_path: Path) -> None:
+    named = pccl.Topology.from_links(["α", "\"β'\n"], [pccl.Link(0, 1, "1GB/s", "0ns")], name="mine \\ yours")
+    algorithm = Algorithm.build(
+        named, [pccl.SendRecv("1kB")], [0], [0], [0], provenance=Provenance("by hand", np.int64(3), np.float64(0.5))
+    )
+    algorithm.save(str(tmp_path / "named.pccl"))
+    again = load(str(tmp_path / "named.pccl"))
+    assert again == algorithm
+    assert again.provenance == algorithm.provenance
+
+
+def test_the_file_is_small(saved: tuple[Algorithm, bytes]) -> None:
+    content = saved[1]
+    assert len(content) < 5000
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        header = json.loads(archive.read("header.json"))
+    assert header["format"] == "pccl-algorithm"
+    assert header["collectives"][0] == {"kind": "all-reduce", "size": "4KiB"}
+
+
+# --- files that are refused ------------------------------------------------------------------------------------------
+
+
+def test_missing_and_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"none\.pccl: there is no such file"):
+        load(tmp_path / "none.pccl")
+    with pytest.raises(FormatError, match=r"cannot read .*: Is a directory"):
+        load(tmp_path)
+    with pytest.raises(FormatError, match=r"cannot write .*: No such file or directory"):
+        schedule(PAIR, SendRecv("1kB"), (0, 0, 1, 0)).save(tmp_path / "no" / "such" / "folder.pccl")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x05\x06", b"\x00" * 1000])
+def test_not_an_archive(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "text.pccl").write_bytes(content)
+    with pytest.raises(FormatError, match=r"text\.pccl is not a \.pccl file, or is corrupted: "):
+        load(tmp_path / "text.pccl")
+
+
+def test_another_archive(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "some.zip", "w") as archive:
+        archive.writestr("readme", "hello")
+    with pytest.raises(FormatError, match=r"some\.zip is not a \.pccl file: it has no header"):
+        load(tmp_path / "some.zip")
+
+
+def test_truncated_anywhere(saved: tuple[Algorithm, bytes], tmp_path: Path) -> None:
+    _, content = saved
+    for length in range(0, len(content), 37):
+        (tmp_path / "cut.pccl").write_bytes(content[:length])
+        with pytest.raises(FormatError, match=r"is not a \.pccl file, or is corrupted"):
+            load(tmp_path / "cut.pccl")
+
+
+def loads_right_or_not_at_all(path: Path, content: bytes, algorithm: Algorithm) -> None:
+    path.write_bytes(content)
+    try:
+        again = load(path)
+    except FormatError:
+        return
+    assert again == algorithm
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x04, 0x06, 0x20, 0xFF])
+def test_flipped_bits_anywhere(saved: tuple[Algorithm, bytes], tmp_path: Path, flip: int) -> None:
+    """Nearly every byte of the headers, where zipfile believes what it reads, and a sample of the others."""
+    algorithm, content = saved
+    directory = content.index(b"PK\x01\x02")
+    for position in [*range(flip % 3, directory, 7), *range(directory, len(content), 2 if flip < 0xFF else 1)]:
+        damaged = bytearray(content)
+        damaged[position] ^= flip
+        loads_right_or_not_at_all(tmp_path / "flipped.pccl", bytes(damaged), algorithm)
+
+
+@settings(slow_but_fine, max_examples=200)
+@given(st.data())
+def test_damaged_in_several_places(saved: tuple[Algorithm, bytes], folder: Path, data: st.DataObject) -> None:
+    algorithm, content = saved
+    damaged = bytearray(content)
+    positions = st.integers(0, len(content) - 1)
+    for position, value in data.draw(st.lists(st.tuples(positions, st.integers(0, 255)), min_size=1, max_size=4)):
+        damaged[position] = value
+    loads_right_or_not_at_all(folder / "damaged.pccl", bytes(damaged), algorithm)
+
+
+# --- files that are whole, but say what cannot be --------------------------------------------------------------------
+
+
+def rewritten(content: bytes, path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
+    """The file with its header and columns changed, and with correct checksums."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        header = json.loads(archive.read("header.json"))
+        columns = {name: np.load(io.BytesIO(archive.read(name))) for name in archive.namelist() if "npy" in name}
+    columns = {name.removesuffix(".npy"): column for name, column in columns.items()}
+    change(header, columns)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", json.dumps(header))
+        for name, column in columns.items():
+            with archive.open(f"{name}.npy", "w") as entry:
+                np.save(entry, column)
+    return path
+
+
+def header(**changed: object) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda header, columns: header.update(changed)
+
+
+def column(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda header, columns: columns.update({name: change(columns[name])})
+
+
+def without(name: str) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda header, columns: (columns if name in columns else header).pop(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (header(format="npz"), "is not a .pccl file: its header does not say so"),
+        (without("format"), "is not a .pccl file: its header does not say so"),
+        (header(version=2), "has version 2; this pccl reads version 1"),
+        (without("version"), "has version None; this pccl reads version 1"),
+        (without("topology"), "is corrupted: 'topology'"),
+        (header(topology=[]), "is corrupted"),
+        (header(collectives=[]), "is corrupted: there is nothing to do"),
+        (header(collectives=[7]), "is corrupted: a collective is given by its kind"),
+        (header(collectives=7), "is corrupted"),
+        (header(provenance={"mood": "good"}), "is corrupted: .*'mood'"),
+        (header(provenance=None), "is corrupted"),
+        (header(time_unit_ps=2**61), "it counts time up to .* in units of 2305843009213693952 ps"),
+        (header(time_unit_ps=2**80), "it counts time up to .* in units of"),
+        (header(time_unit_ps=0), "it counts time up to .* in units of 0 ps"),
+        (header(time_unit_ps="soon"), "is corrupted"),
+        (without("link"), "is corrupted: 'link'"),
+        (without("topology_src"), "is corrupted: 'topology_src'"),
+        (column("start", lambda x: x[1:]), "transfer columns differ in length"),
+        (column("link", lambda x: x[1:]), "its chunks do not have .* transfers in all"),
+        (column("reduce", lambda x: x[:1]), "transfer columns differ in length"),
+        (column("transfers_per_chunk", lambda x: x[1:]), "it has .* chunks, its collectives have"),
+        (column("transfers_per_chunk", lambda x: x.astype(np.int64) + 2**50), "its chunks do not have"),
+        (column("transfers_per_chunk", lambda x: -x.astype(np.int64)), "its chunks do not have"),
+        (column("link", lambda x: x.astype(np.int64) + 2**32), "there is no link 429496"),
+        (column("link", lambda x: x + 0.5), "column 'link' is not a list of whole numbers"),
+        (column("start", lambda x: x.astype(np.float32)), "column 'start' is not a list of whole numbers"),
+        (column("start", lambda x: x[:, None]), "column 'start' is not a list of whole numbers"),
+        (column("topology_src", lambda x: x.astype(np.int64) + 2**32), "'topology_src' holds numbers that are too lar"),
+        (column("topology_src", lambda x: x + 50), "ends at a device that does not exist"),
+        (column("topology_kind", lambda x: x[1:]), "is corrupted"),
+        (column("topology_bandwidth", lambda x: np.full(len(x), 2**63, np.uint64)), "is corrupted"),
+    ],
+)
+def test_whole_files_that_are_refused(saved: tuple[Algorithm, bytes], tmp_path: Path, change, message: str) -> None:
+    path = rewritten(saved[1], tmp_path / "changed.pccl", change)
+    with pytest.raises(FormatError, match=message):
+        load(path)
+
+
+def test_a_rewritten_file_is_the_same(saved: tuple[Algorithm, bytes], tmp_path: Path) -> None:
+    """So that the changes above are what is refused."""
+    assert load(rewritten(saved[1], tmp_path / "same.pccl", lambda header, columns: None)) == saved[0]
+
+
+def test_provenance_does_not_change_what_is_loaded(saved: tuple[Algorithm, bytes], tmp_path: Path) -> None:
+    other = dataclasses.replace(saved[0], provenance=Provenance("by hand"))
+    other.save(tmp_path / "other.pccl")
+    assert load(tmp_path / "other.pccl") == saved[0]
+    assert load(tmp_path / "other.pccl").provenance.method == "by hand"
