@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -19,8 +20,8 @@ from pccl.synthesis import kernels
 from pccl.synthesis.jobs import Jobs, gathering, reducing, roots
 from pccl.synthesis.kernels import Columns, Network
 from pccl.synthesis.orders import ORDERS
-from pccl.synthesis.placement import Placed, place, turn_round
-from pccl.synthesis.ten import Ten, network
+from pccl.synthesis.placement import Part, Placed, move_up, place, turn_round
+from pccl.synthesis.ten import Ten, network, steps_help
 from pccl.topology import Topology
 
 __all__ = ["Report", "synthesize"]
@@ -28,6 +29,7 @@ __all__ = ["Report", "synthesize"]
 Ints = NDArray[np.int64]
 Report: TypeAlias = Callable[[int, int, str], None]
 ROUTES = ("minimal", "any")
+SMALL = 100_000  # chunks; with fewer, a second opinion on how to count time costs little
 BUSY = 0.6  # with links busier than this on average, detours and other orders have little to gain
 
 
@@ -37,21 +39,32 @@ class Strategy:
 
     order: str
     routes: str
+    steps: bool  # whether time is counted in steps, or exactly
 
     def __str__(self) -> str:
-        return f"earliest arrival, {self.order}, {self.routes} routes"
+        return f"earliest arrival, {self.order}, {self.routes} routes{', in steps' if self.steps else ''}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Problem:
     """What every strategy starts from."""
 
     topology: Topology
     conditions: Conditions
-    reductions: Jobs
-    gathers: Jobs
     seed: int
-    report: Report = field(repr=False)
+    report: Report
+
+    def __post_init__(self) -> None:
+        self.root = roots(self.conditions)
+        self.net = network(self.topology, self.conditions.sizes[0])
+        self._jobs: dict[bool, tuple[Jobs, Jobs]] = {}
+
+    def jobs(self, steps: bool) -> tuple[Jobs, Jobs]:
+        """What is to be reduced, and what is to be spread."""
+        if steps not in self._jobs:
+            what = self.topology, self.conditions, self.root, steps
+            self._jobs[steps] = reducing(*what), gathering(*what)
+        return self._jobs[steps]
 
 
 @dataclass(frozen=True)
@@ -112,9 +125,7 @@ def synthesize(
     conditions = compile_conditions(topology, collectives)
     if progress is not None and not kernels_are_cached():
         report(0, len(conditions), "compiling kernels, first run only")
-    root = roots(conditions)
-    reductions, gathers = reducing(topology, conditions, root), gathering(topology, conditions, root)
-    best = _best(Problem(topology, conditions, reductions, gathers, seed, report), order, routes)
+    best = _best(Problem(topology, conditions, seed, report), order, routes)
     provenance = Provenance(str(best.strategy), seed, time.perf_counter() - begin)
     algorithm = Algorithm.build(topology, collectives, *best.columns, provenance=provenance, conditions=conditions)
     if verify:
@@ -131,21 +142,25 @@ def _silent(done: int, total: int, text: str) -> None:
 
 
 def _best(problem: Problem, order: str | None, routes: str | None) -> Solution:
-    """Try the cheapest strategy first, and others where the network has room for them."""
-    best = _solve(problem, Strategy(order or "farthest-first", routes or "minimal"))
-    if best.busy > BUSY * best.duration:
+    """Try the cheapest strategy first, and others where that is cheap or the network has room for them."""
+    steps = steps_help(problem.net)
+    best = _solve(problem, Strategy(order or "farthest-first", routes or "minimal", steps))
+    roomy = best.busy <= BUSY * best.duration
+    if not roomy and len(problem.conditions) > SMALL:
         return best
+    single = any(jobs.any_single for jobs in problem.jobs(steps))
     pieces = bool(np.any(problem.conditions.piece))
-    single = problem.gathers.any_single or problem.reductions.any_single
-    orders = [order] if order else ["rounds", "farthest-first"] if pieces else ["farthest-first"]
-    for strategy in (Strategy(other, routes or ("any" if single else "minimal")) for other in orders):
+    orders = [order] if order else ["rounds", "farthest-first"] if roomy and pieces else ["farthest-first"]
+    ways = [routes] if routes else ["any"] if roomy and single else ["minimal"]
+    for strategy in (Strategy(*choice) for choice in product(orders, ways, {steps, False})):
         if strategy != best.strategy:
             best = min(best, _solve(problem, strategy), key=lambda solution: solution.duration)
     return best
 
 
 def _solve(problem: Problem, strategy: Strategy) -> Solution:
-    topology, reductions, gathers = problem.topology, problem.reductions, problem.gathers
+    topology, chunks = problem.topology, len(problem.conditions)
+    reductions, gathers = problem.jobs(strategy.steps)
     total, done = len(reductions) + len(gathers), 0
 
     def progress(placed: int) -> None:
@@ -153,29 +168,31 @@ def _solve(problem: Problem, strategy: Strategy) -> Solution:
         done += placed
         problem.report(done, total, str(strategy))
 
-    minimal = strategy.routes == "minimal"
-    net = network(topology, gathers.sizes)
-    ten = Ten.empty(topology, net)
-    release = np.zeros(len(problem.conditions), np.int64)
-    parts: list[tuple[Jobs, Placed, bool]] = []
+    def placed(jobs: Jobs, ten: Ten, release: Ints) -> Placed:
+        return place(jobs, ten, strategy.order, strategy.routes == "minimal", release, problem.seed, progress)
+
+    net, ten = gathers.net, Ten.empty(topology, gathers.net)
+    release, parts = np.zeros(chunks, np.int64), []
     if len(reductions):
-        mirror = network(reductions.topology, reductions.sizes)
-        backwards, at_once = Ten.empty(reductions.topology, mirror), np.zeros(len(reductions), np.int64)
-        mirrored = place(reductions, mirror, backwards, strategy.order, minimal, at_once, problem.seed, progress)
-        collected, complete, ten = turn_round(topology, reductions, mirrored, backwards)
-        release[reductions.chunk] = complete
-        parts.append((reductions, collected, True))
-    spread = place(gathers, net, ten, strategy.order, minimal, release[gathers.chunk], problem.seed, progress)
-    parts.append((gathers, spread, False))
+        backwards = Ten.empty(reductions.topology, reductions.net)
+        mirrored = placed(reductions, backwards, np.zeros(len(reductions), np.int64))
+        collected, release, ten = turn_round(topology, net, reductions, mirrored, backwards, chunks)
+        parts.append(Part(reductions, collected, reduces=True))
+    parts.append(Part(gathers, placed(gathers, ten, release[gathers.chunk]), reduces=False))
+    held = sum(part.placed.held for part in parts) * net.unit
+    if strategy.steps:
+        net = problem.net  # undo the rounding: everything moves up to when it can really start
+        moved, _, _ = move_up(topology, net, parts, chunks)
+        parts = [part._replace(placed=placed) for part, placed in zip(parts, moved, strict=True)]
     return Solution(
         strategy,
-        _assembled(net, len(problem.conditions), parts),
-        duration=max(placed.end for _, placed, _ in parts) * net.unit,
-        busy=sum(placed.held for _, placed, _ in parts) * net.unit / max(topology.num_links, 1),
+        _assembled(net, chunks, parts),
+        duration=max(part.placed.end for part in parts) * net.unit,
+        busy=held / max(topology.num_links, 1),
     )
 
 
-def _assembled(net: Network, chunks: int, parts: list[tuple[Jobs, Placed, bool]]) -> Columns:
+def _assembled(net: Network, chunks: int, parts: list[Part]) -> Columns:
     """All transfers by chunk, in picoseconds; those that reduce come first."""
     first = np.zeros(chunks + 1, np.int64)
     for jobs, placed, _ in parts:

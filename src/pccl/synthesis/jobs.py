@@ -28,10 +28,10 @@ MOST_SIZE_CLASSES = 8  # for distances; more sizes share those of the next small
 
 @dataclass(frozen=True)
 class Jobs:
-    """Jobs in columns, with their unloaded distances on the topology they run on."""
+    """Jobs in columns, with their unloaded distances on the network they run on."""
 
     topology: Topology
-    sizes: Ints
+    net: Network
     chunk: Indices
     source: Indices
     size: Indices
@@ -82,19 +82,18 @@ def roots(conditions: Conditions) -> Indices:
     return root
 
 
-def reducing(topology: Topology, conditions: Conditions, root: Indices) -> Jobs:
+def reducing(topology: Topology, conditions: Conditions, root: Indices, steps: bool) -> Jobs:
     """Mirrored jobs on the transposed topology: from the root of every reduction to its contributors."""
     chunks = np.flatnonzero(conditions.reduces).astype(np.int32)
-    return _jobs(
-        topology.transpose(), conditions, chunks, root, conditions.source_offsets, conditions.source_ids, mirrored=True
-    )
+    contributors = conditions.source_offsets, conditions.source_ids
+    return _jobs(topology.transpose(), conditions, chunks, root, *contributors, steps, mirrored=True)
 
 
-def gathering(topology: Topology, conditions: Conditions, root: Indices) -> Jobs:
+def gathering(topology: Topology, conditions: Conditions, root: Indices, steps: bool) -> Jobs:
     """Forward jobs: every plain chunk, and the finished sum of every reduction with further destinations."""
-    offsets, ids = conditions.destination_offsets, conditions.destination_ids
     chunks = np.flatnonzero(~conditions.reduces | (conditions.num_destinations > 1)).astype(np.int32)
-    return _jobs(topology, conditions, chunks, root, offsets, ids, mirrored=False)
+    destinations = conditions.destination_offsets, conditions.destination_ids
+    return _jobs(topology, conditions, chunks, root, *destinations, steps, mirrored=False)
 
 
 def _jobs(
@@ -104,6 +103,7 @@ def _jobs(
     root: Indices,
     offsets: Ints,
     ids: Indices,
+    steps: bool,
     mirrored: bool,
 ) -> Jobs:
     source = root[chunks]
@@ -114,8 +114,7 @@ def _jobs(
     size = size_of[chunks]
     width = np.diff(first)
     classes, representative = _distance_classes(sizes, size)
-    backward = network(topology.transpose(), sizes)
-    forward = network(topology, sizes)
+    net = network(topology, sizes, steps)
 
     row = np.zeros(len(chunks), np.int32)
     distance = np.zeros(len(chunks), np.int64)
@@ -123,17 +122,18 @@ def _jobs(
     remaining = np.zeros((1, topology.num_devices), np.int64)
     if len(single):
         target = destination[first[single]]
+        backward = network(topology.transpose(), sizes, steps)
         table, row_of = _tables(backward, target, classes[single], representative)
         remaining = np.concatenate([remaining, table])
         row[single] = row_of + 1
         distance[single] = table[row_of, source[single]]
     if len(several):
-        table, row_of = _tables(forward, source[several], classes[several], representative)
+        table, row_of = _tables(net, source[several], classes[several], representative)
         parts = np.repeat(row_of, width[several])
         _, targets = _selected(first, destination, several)
         distance[several] = np.maximum.reduceat(table[parts, targets], _offsets(width[several])[:-1])
     jobs = Jobs(
-        topology, sizes, chunks, source, size, conditions.piece[chunks], first, destination, row,
+        topology, net, chunks, source, size, conditions.piece[chunks], first, destination, row,
         remaining, distance,
     )  # fmt: skip
     if np.any(distance >= NEVER):
@@ -181,8 +181,7 @@ def _tables(net: Network, devices: Indices, classes: NDArray[Any], representativ
 
 def _explain_unreachable(jobs: Jobs, job: int, mirrored: bool) -> None:
     topology, source = jobs.topology, int(jobs.source[job])
-    net = network(topology, jobs.sizes)
-    times = unloaded_times(net, np.array([source]), jobs.size[job : job + 1].astype(np.int64))[0]
+    times = unloaded_times(jobs.net, np.array([source]), jobs.size[job : job + 1].astype(np.int64))[0]
     targets = jobs.destination[jobs.first[job] : jobs.first[job + 1]]
     target = int(targets[np.argmax(times[targets] >= NEVER)])
     sender, receiver = (target, source) if mirrored else (source, target)

@@ -27,9 +27,9 @@ __all__ = [
     "Tasks",
     "Work",
     "distances",
+    "number_slots",
     "place",
     "replay",
-    "tree_slots",
 ]
 
 Ints = NDArray[np.int64]
@@ -98,7 +98,7 @@ class Tasks(NamedTuple):
 class Moves(NamedTuple):
     """Transfers to start again, each between two slots that say when a chunk is ready at a device."""
 
-    arc: Ints
+    arc: Indices
     size: Indices  # size class
     sender: Ints  # slot
     receiver: Ints  # slot
@@ -628,17 +628,25 @@ def distances(net: Network, devices: Ints, sizes: Ints, heap: Ints, table: Ints)
 
 
 @kernel
-def tree_slots(net: Network, first: Ints, arc: Ints, slot: Ints, sender: Ints, receiver: Ints) -> None:
-    """Number the places where reductions are collected: for each transfer its sender, for each task its root.
+def number_slots(
+    net: Network, chunk: Indices, first: Ints, arc: Indices, reduces: bool, number: int, roots: int, slot: Ints,
+    sender: Ints, receiver: Ints,
+) -> None:  # fmt: skip
+    """Number the places where chunks become ready: one per transfer, counted from `number`, one per chunk at its root.
 
-    Transfers come task by task, each a tree turned round, so that a device comes after the one it sends to.
+    Where a chunk spreads, the slot of a transfer is its receiver; where it is collected, its sender. Transfers come
+    task by task; those of a task from the root on, if need be backwards in time.
     """
     for task in range(len(first) - 1):
         for i in range(first[task], first[task + 1]):
+            near, far = net.src[arc[i]], net.dst[arc[i]]
+            if reduces:
+                near, far = far, near
             if i == first[task]:
-                slot[net.dst[arc[i]]] = len(arc) + task
-            sender[i], receiver[i] = i, slot[net.dst[arc[i]]]
-            slot[net.src[arc[i]]] = i
+                slot[near] = roots + chunk[task]
+            own = number + i
+            sender[i], receiver[i] = (own, slot[near]) if reduces else (slot[near], own)
+            slot[far] = own
 
 
 @kernel

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ORDERS", "Order"]
+__all__ = ["ORDERS", "Order", "compact"]
 
 Ints = NDArray[np.int64]
 Order: TypeAlias = Callable[[Ints, NDArray[np.int32], np.random.Generator], Ints]
@@ -32,14 +32,13 @@ def _sorted_by(keys: list[NDArray[Any]], rng: np.random.Generator) -> Ints:
     """
     order = rng.permutation(len(keys[0]))
     for key in keys:
-        order = order[np.argsort(_ranks(key)[order], kind="stable")]
+        order = order[np.argsort(compact(key)[order], kind="stable")]
     return order
 
 
-def _ranks(key: NDArray[Any]) -> NDArray[Any]:
-    """The same order in 16 bits where possible, which NumPy sorts in linear time."""
-    unit = int(np.gcd.reduce(key)) or 1
-    return (key // unit).astype(np.uint16) if int(key.max(initial=0)) // unit < 2**16 else key
+def compact(key: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in 16 bits where they fit, which NumPy sorts in linear time."""
+    return key.astype(np.uint16) if key.max(initial=0) < 2**16 else key
 
 
 ORDERS: dict[str, Order] = {"farthest-first": farthest_first, "rounds": rounds}

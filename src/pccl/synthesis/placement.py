@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pccl.errors import InternalError
 from pccl.synthesis import kernels
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.kernels import Moves, Network, Output, Work
-from pccl.synthesis.ten import Ten, network
+from pccl.synthesis.orders import compact
+from pccl.synthesis.ten import Ten
 from pccl.topology import Topology
 
-__all__ = ["Placed", "Progress", "place", "turn_round"]
+__all__ = ["Part", "Placed", "Progress", "move_up", "place", "turn_round"]
 
 Ints = NDArray[np.int64]
 Progress: TypeAlias = Callable[[int], None]
@@ -38,10 +38,17 @@ class Placed:
         return len(self.arc)
 
 
-def place(
-    jobs: Jobs, net: Network, ten: Ten, order: str, minimal: bool, release: Ints, seed: int, progress: Progress
-) -> Placed:
+class Part(NamedTuple):
+    """Jobs, where they are placed, and whether they collect sums or spread chunks."""
+
+    jobs: Jobs
+    placed: Placed
+    reduces: bool
+
+
+def place(jobs: Jobs, ten: Ten, order: str, minimal: bool, release: Ints, seed: int, progress: Progress) -> Placed:
     """Find a tree of links for every job, one after another; the TEN then has them taken out."""
+    net = jobs.net
     permutation, tasks = jobs.in_order(order, minimal, release, seed)
     # Chunks with one destination take about as many links as their distance has typical hops.
     hops = int(jobs.distance[jobs.row > 0].sum() / max(net.travel.mean(), 1) * 1.02) if jobs.any_single else 0
@@ -62,45 +69,65 @@ def place(
     return Placed(permutation, out.first, out.arc[:count], out.start[:count], end, held)
 
 
-def turn_round(topology: Topology, jobs: Jobs, mirrored: Placed, ten: Ten) -> tuple[Placed, Ints, Ten]:
-    """Play mirrored jobs backwards: the reductions, when each of them is complete, and the TEN they leave.
+def turn_round(
+    topology: Topology, net: Network, jobs: Jobs, mirrored: Placed, ten: Ten, chunks: int
+) -> tuple[Placed, Ints, Ten]:
+    """Play mirrored jobs backwards: the reductions, when each chunk is complete, and the TEN they leave.
 
     Backwards, everything happens as late as it can; so unless switches have limits, transfers then move up again.
     """
-    net, mirror = network(topology, jobs.sizes), network(jobs.topology, jobs.sizes)
-    arc_of_link = np.empty(topology.num_links, np.int64)
+    arc_of_link = np.empty(topology.num_links, np.int32)
     arc_of_link[net.link] = np.arange(topology.num_links)
-    arc = arc_of_link[mirror.link[mirrored.arc]]
-    size = np.repeat(jobs.size[mirrored.job], np.diff(mirrored.first))
+    arc = arc_of_link[jobs.net.link[mirrored.arc]]
+    job = np.repeat(mirrored.job, np.diff(mirrored.first))
     arrival = mirrored.end - mirrored.start
-    start = arrival - net.travel[size, net.kind[arc]]
-    complete = np.zeros(len(jobs), np.int64)
+    turned = replace(mirrored, arc=arc, start=arrival - net.travel[jobs.size[job], net.kind[arc]])
     if topology.limited:
-        np.maximum.at(complete, np.repeat(mirrored.job, np.diff(mirrored.first)), arrival)
-        ten = ten.reversed(mirrored.end, topology, net.unit)
-    else:
-        start, complete[mirrored.job], ten = _moved_up(topology, net, mirrored.first, arc, size, start)
-        if complete.max(initial=0) > mirrored.end:
-            raise InternalError("moving reductions up made them later")
-    turned = replace(mirrored, arc=arc.astype(np.int32), start=start, end=int(complete.max(initial=0)))
+        complete = np.zeros(chunks, np.int64)
+        np.maximum.at(complete, jobs.chunk[job], arrival)
+        return turned, complete, ten.reversed(mirrored.end, topology, net.unit)
+    (turned,), complete, ten = move_up(topology, net, [Part(jobs, turned, reduces=True)], chunks)
     return turned, complete, ten
 
 
-def _moved_up(
-    topology: Topology, net: Network, first: Ints, arc: Ints, size: NDArray[np.int32], start: Ints
-) -> tuple[Ints, Ints, Ten]:
-    """Start reductions as early as links and inputs allow, in the order they have; also when each task is complete."""
-    sender, receiver = np.empty((2, len(arc)), np.int64)
-    kernels.tree_slots(net, first, arc, np.empty(topology.num_devices, np.int64), sender, receiver)
-    order = np.argsort(start, kind="stable")
-    moves = Moves(arc[order], size[order], sender[order], receiver[order], np.empty(len(arc), np.int64))
-    ready = np.zeros(len(arc) + len(first) - 1, np.int64)
+def move_up(topology: Topology, net: Network, parts: Sequence[Part], chunks: int) -> tuple[list[Placed], Ints, Ten]:
+    """Start all transfers as early as their links and inputs allow, in the order they have.
+
+    Returns them, when each chunk is ready at its root, and the TEN they leave. Nothing gets later: what comes before a
+    transfer, on its link or as its input, has moved up as well.
+    """
+    columns = _moves(topology, net, parts)
+    order = np.argsort(compact(columns.start), kind="stable")
+    arc, size, sender, receiver, start = columns
+    moves = Moves(arc[order], size[order], sender[order], receiver[order], np.empty_like(start))
+    ready = np.zeros(len(order) + chunks, np.int64)
     ten, done = Ten.empty(topology, net), 0
-    while (done := kernels.replay(net, ten.lanes, moves, ready, done)) < len(arc):
+    while (done := kernels.replay(net, ten.lanes, moves, ready, done)) < len(order):
         ten.grow_lanes()
-    earlier = np.empty(len(arc), np.int64)
-    earlier[order] = moves.start
-    return earlier, ready[len(arc) :], ten
+    start[order] = moves.start
+    bounds = np.cumsum([0, *(len(part.placed) for part in parts)])
+    end = int(ready.max(initial=0))
+    moved = [
+        replace(part.placed, start=start[low:high], end=end)
+        for part, low, high in zip(parts, bounds[:-1], bounds[1:], strict=True)
+    ]
+    return moved, ready[len(order) :], ten
+
+
+def _moves(topology: Topology, net: Network, parts: Sequence[Part]) -> Moves:
+    total = sum(len(part.placed) for part in parts)
+    moves = Moves(np.empty(total, np.int32), np.empty(total, np.int32), *np.empty((3, total), np.int64))
+    slot, low = np.empty(topology.num_devices, np.int64), 0
+    for jobs, placed, reduces in parts:
+        rows = slice(low, low + len(placed))
+        moves.arc[rows], moves.start[rows] = placed.arc, placed.start
+        moves.size[rows] = np.repeat(jobs.size[placed.job], np.diff(placed.first))
+        kernels.number_slots(
+            net, jobs.chunk[placed.job], placed.first, placed.arc, reduces, low, total, slot,
+            moves.sender[rows], moves.receiver[rows],
+        )  # fmt: skip
+        low += len(placed)
+    return moves
 
 
 def _output(jobs: int, capacity: int) -> Output:

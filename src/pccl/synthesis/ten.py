@@ -12,7 +12,7 @@ from pccl.synthesis.kernels import NEVER, Lanes, Network, Stores, distances
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
 
-__all__ = ["Ten", "network", "unloaded_times"]
+__all__ = ["Ten", "network", "steps_help", "unloaded_times"]
 
 Ints = NDArray[np.int64]
 # Rows of 12, 28, 60, 124, … intervals take an odd number of cache lines, so that their beginnings, which are asked for
@@ -20,8 +20,12 @@ Ints = NDArray[np.int64]
 FIRST_ROOM = 12
 
 
-def network(topology: Topology, sizes: Ints) -> Network:
-    """The arcs of a topology, for chunks of these sizes (the size classes)."""
+def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
+    """The arcs of a topology, for chunks of these sizes (the size classes).
+
+    With `steps`, a transfer takes a whole multiple of the greatest common divisor of all the times for which links are
+    held, rounded up: then transfers fit together without gaps that are too short to be of use.
+    """
     first, link = topology.out_links
     features = np.stack([topology.bandwidth, topology.latency, topology.exclusive])
     (bandwidth, latency, exclusive), kind = np.unique(features, axis=1, return_inverse=True)
@@ -31,7 +35,8 @@ def network(topology: Topology, sizes: Ints) -> Network:
     store = np.full(topology.num_devices, -1, np.int64)
     store[finite] = np.arange(len(finite))
     limited = topology.limited
-    unit = int(np.gcd.reduce(np.concatenate([travel, hold, duration] if limited else [travel, hold], axis=None))) or 1
+    times = [hold] if steps else [hold, travel, duration] if limited else [hold, travel]
+    unit = int(np.gcd.reduce(np.concatenate(times, axis=None))) or 1
     return Network(
         first=first,
         src=topology.src[link],
@@ -40,13 +45,19 @@ def network(topology: Topology, sizes: Ints) -> Network:
         lane=link.astype(np.int32),
         kind=kind.reshape(-1)[link].astype(np.int32),
         hold=hold // unit,
-        travel=travel // unit,
+        travel=-(-travel // unit),
         duration=duration // unit,
         store=store,
         one_way=~topology.multicast,
         limited=limited,
         unit=unit,
     )
+
+
+def steps_help(exact: Network) -> bool:
+    """Whether there is a step worth counting in: not too short beside the holds, and not what times come to anyway."""
+    step = int(np.gcd.reduce(exact.hold, axis=None))
+    return not exact.limited and 8 * step >= exact.hold.min(initial=0) and bool(np.any(exact.travel % max(step, 1)))
 
 
 @dataclass
@@ -98,7 +109,7 @@ class Ten:
         moment, level = self.stores.moment.copy(), self.stores.level.copy()
         for store, steps in enumerate(self.stores.count):
             moment[store, :steps] = end - self.stores.moment[store, :steps][::-1]
-            level[store, : steps - 1] = self.stores.level[store, : max(steps - 1, 0)][::-1]
+            level[store, : max(steps - 1, 0)] = self.stores.level[store, : max(steps - 1, 0)][::-1]
         return Ten(
             lanes._replace(head=head, busy=busy),
             Stores(self.stores.capacity, self.stores.count.copy(), moment, level),
