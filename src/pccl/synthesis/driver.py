@@ -17,7 +17,7 @@ from pccl.algorithm import verify as check
 from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import InternalError, PcclError, VerificationError
 from pccl.synthesis import kernels
-from pccl.synthesis.jobs import Jobs, gathering, reducing, roots
+from pccl.synthesis.jobs import SMALL, Jobs, gathering, reducing, roots
 from pccl.synthesis.kernels import Columns, Network
 from pccl.synthesis.orders import ORDERS
 from pccl.synthesis.placement import Part, Placed, move_up, place, turn_round
@@ -29,7 +29,6 @@ __all__ = ["Report", "synthesize"]
 Ints = NDArray[np.int64]
 Report: TypeAlias = Callable[[int, int, str], None]
 ROUTES = ("minimal", "any")
-SMALL = 100_000  # chunks; with fewer, a second opinion on how to count time costs little
 BUSY = 0.6  # with links busier than this on average, detours and other orders have little to gain
 
 

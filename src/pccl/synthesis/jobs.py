@@ -19,10 +19,11 @@ from pccl.synthesis.orders import ORDERS
 from pccl.synthesis.ten import network, unloaded_times
 from pccl.topology import Topology
 
-__all__ = ["Jobs", "gathering", "reducing", "roots"]
+__all__ = ["SMALL", "Jobs", "gathering", "reducing", "roots"]
 
 Ints = NDArray[np.int64]
 Indices = NDArray[np.int32]
+SMALL = 100_000  # with fewer jobs there is time for the best search, and for second opinions
 MOST_SIZE_CLASSES = 8  # for distances; more sizes share those of the next smaller class
 
 
@@ -65,6 +66,7 @@ class Jobs:
             remaining=remaining,
             unreachable=unreachable,
             minimal=minimal,
+            hasty=len(self) > SMALL,
         )
 
 
