@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import reject
 from hypothesis import strategies as st
 
 import pccl
@@ -117,9 +116,4 @@ def problems(draw: st.DrawFn, *, limits: bool = True, most: int = 3) -> tuple[To
 def synthesized(problem: tuple[Topology, list[pccl.Collective]], **settings: Any) -> pccl.Algorithm:
     """The answer to a random problem; not verified, as it is for the tests to judge it."""
     topology, collectives = problem
-    try:
-        return pccl.synthesize(topology, *collectives, verify=False, **settings)
-    except ValueError as error:  # known: Ten.reversed fails if reductions leave a finite buffer unused
-        if "could not broadcast" not in str(error):
-            raise
-        reject()
+    return pccl.synthesize(topology, *collectives, verify=False, **settings)

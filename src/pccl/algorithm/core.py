@@ -80,7 +80,9 @@ class Transfers:
         """Time from the first byte to the last, without latency."""
         (sizes, size_of), (rates, rate_of) = self.conditions.sizes, self.topology.rates
         table = transmission_time(sizes[:, None], rates[None, :])
-        return table[size_of[self.chunk], rate_of[self.link]]
+        if table.size == 1:  # the usual cases, without looking up every transfer twice
+            return np.full(len(self), table[0, 0])
+        return table[0, rate_of[self.link]] if len(sizes) == 1 else table[size_of[self.chunk], rate_of[self.link]]
 
     @property
     def arrival(self) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +26,7 @@ __all__ = ["load", "save"]
 
 FORMAT, VERSION = "pccl-algorithm", 1
 _TOPOLOGY = ("kind", "buffer", "multicast", "src", "dst", "latency", "bandwidth", "exclusive")
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # no clock in the file: equal algorithms give equal bytes
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # no clock in the archive: equal algorithms of equal provenance give equal bytes
 
 
 def save(algorithm: Algorithm, path: str | Path) -> None:
@@ -43,17 +44,31 @@ def save(algorithm: Algorithm, path: str | Path) -> None:
     columns: dict[str, NDArray[Any]] = {f"topology_{name}": getattr(topology, name) for name in _TOPOLOGY}
     columns["transfers_per_chunk"] = np.bincount(transfers.chunk, minlength=len(algorithm.conditions))
     columns["link"], columns["start"], columns["reduce"] = transfers.link, transfers.start // unit, transfers.reduce
+    path = Path(path)
+    text = json.dumps(header, indent=1, default=int)
     try:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), json.dumps(header, indent=1, default=int))
-            for name, column in columns.items():
-                content = io.BytesIO()
-                np.lib.format.write_array(content, _narrow(column), allow_pickle=False)
-                entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(entry, content.getbuffer(), compresslevel=1)
+        if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
+            _write(path, text, columns)
+        else:
+            unfinished = path.with_name(f".{path.name}.{os.getpid()}")  # so that nobody ever sees half a file
+            try:
+                _write(unfinished, text, columns)
+                unfinished.replace(path)
+            finally:
+                unfinished.unlink(missing_ok=True)
     except OSError as error:
         raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _write(path: Path, header: str, columns: dict[str, NDArray[Any]]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), header)
+        for name, column in columns.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, _narrow(column), allow_pickle=False)
+            entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content.getbuffer(), compresslevel=1)
 
 
 def load(path: str | Path) -> Algorithm:

@@ -83,7 +83,7 @@ class _Check:
         self.src, self.dst = t.src, t.dst
         self.transmission = t.transmission
         self.arrival = t.start + self.topology.latency[t.link] + self.transmission
-        self.first = np.searchsorted(t.chunk, np.arange(len(self.conditions) + 1)).astype(np.int64)
+        self.first = np.concatenate([[0], np.cumsum(np.bincount(t.chunk, minlength=len(self.conditions)))])
 
     def links(self) -> None:
         """No link carries two chunks at once."""

@@ -120,6 +120,12 @@ def synthesize(
     for value, known, what in ((order, tuple(ORDERS), "order"), (routes, ROUTES, "routes")):
         if value is not None and value not in known:
             raise PcclError(f"there is no {what} {value!r}; there are {', '.join(known)}")
+    if not isinstance(topology, Topology):
+        raise PcclError(
+            f"the topology is {topology!r}; make one with pccl.topology, for example parse_topology('mesh:8x8')"
+        )
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise PcclError(f"the seed must be a whole number from 0 on, not {seed!r}")
     report = progress or _silent
     conditions = compile_conditions(topology, collectives)
     if progress is not None and not kernels_are_cached():

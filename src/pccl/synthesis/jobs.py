@@ -16,7 +16,7 @@ from pccl.collective import Conditions
 from pccl.errors import InfeasibleError
 from pccl.synthesis.kernels import NEVER, Network, Tasks
 from pccl.synthesis.orders import ORDERS
-from pccl.synthesis.ten import network, unloaded_times
+from pccl.synthesis.ten import LONGEST, network, unloaded_times
 from pccl.topology import Topology
 
 __all__ = ["SMALL", "Jobs", "gathering", "reducing", "roots"]
@@ -140,6 +140,11 @@ def _jobs(
     )  # fmt: skip
     if np.any(distance >= NEVER):
         _explain_unreachable(jobs, int(np.argmax(distance >= NEVER)), mirrored)
+    # Placed one after another, as they are at worst, jobs take no longer than their distances in all.
+    if float(distance.sum(dtype=np.float64)) * net.unit * (topology.num_devices if net.limited else 1) > LONGEST:
+        raise InfeasibleError(
+            f"{len(chunks)} chunks may take longer than two weeks on {topology.name}: too long to schedule"
+        )
     return jobs
 
 

@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pccl.errors import InfeasibleError
 from pccl.synthesis.kernels import NEVER, Lanes, Network, Stores, distances
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
+from pccl.units import Bytes
 
-__all__ = ["Ten", "network", "steps_help", "unloaded_times"]
+__all__ = ["LONGEST", "Ten", "network", "steps_help", "unloaded_times"]
 
 Ints = NDArray[np.int64]
 # Rows of 12, 28, 60, 124, … intervals take an odd number of cache lines, so that their beginnings, which are asked for
 # most, do not all compete for the same few places of the cache.
 FIRST_ROOM = 12
+LONGEST = 2**60  # picoseconds, about two weeks: no schedule may take longer, so that sums of times fit an int64
 
 
 def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
@@ -29,6 +32,7 @@ def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
     first, link = topology.out_links
     features = np.stack([topology.bandwidth, topology.latency, topology.exclusive])
     (bandwidth, latency, exclusive), kind = np.unique(features, axis=1, return_inverse=True)
+    _check_times(topology, sizes)
     duration = transmission_time(sizes[:, None], bandwidth[None, :])
     travel, hold = duration + latency, duration + np.where(exclusive, latency, 0)
     finite = np.flatnonzero(topology.buffer)
@@ -52,6 +56,19 @@ def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
         limited=limited,
         unit=unit,
     )
+
+
+def _check_times(topology: Topology, sizes: Ints) -> None:
+    """Refuse what would take so long that even the shortest way across the network is no int64 of picoseconds."""
+    if not topology.num_links or not len(sizes):
+        return
+    slowest = int(np.argmax(topology.latency + sizes.max() / topology.bandwidth * 1e12))
+    seconds = float(sizes.max() / topology.bandwidth[slowest] + topology.latency[slowest] / 1e12)
+    if seconds * 1e12 * topology.num_devices > LONGEST:
+        raise InfeasibleError(
+            f"a chunk of {Bytes(sizes.max())} takes {seconds:.3g} s over {topology.link_text(slowest)}, "
+            f"too long to schedule on {topology.num_devices} devices; use smaller chunks or take the link out"
+        )
 
 
 def steps_help(exact: Network) -> bool:
