@@ -10,13 +10,18 @@ import time
 import pccl
 
 
+def tell(done: int, total: int, text: str) -> None:  # noqa: ARG001
+    if "compiling" in text:
+        print(f"   ({text}: it takes some seconds)\n", flush=True)
+
+
 def main() -> None:
     mesh = pccl.topology.mesh(8, 8, bandwidth="50GB/s", latency="500ns")
     print("1. Two process groups of an 8x8 mesh at the same time: an All-to-All in row 0, an All-Gather in row 1\n")
     row_0, row_1 = pccl.device_mesh(row=8, column=8).groups("column")[:2]
     alltoall = pccl.AllToAll(size="8MiB", group=row_0, chunks=2)
     allgather = pccl.AllGather(size="8MiB", group=row_1, chunks=2)
-    algorithm = pccl.synthesize(mesh, alltoall, allgather)
+    algorithm = pccl.synthesize(mesh, alltoall, allgather, progress=tell)
     print(algorithm.summary(), "\n")
 
     print("2. What process groups gain when the rest of the network helps (one row of the mesh, alone)\n")

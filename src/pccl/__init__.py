@@ -23,7 +23,7 @@ from pccl.errors import (
 )
 
 if TYPE_CHECKING:
-    from pccl import algorithm, collective, synthesis, topology, units
+    from pccl import algorithm, collective, spec, synthesis, topology, units
     from pccl.algorithm import Algorithm, Provenance, Transfers, load, verify
     from pccl.collective import (
         AllGather,
@@ -43,34 +43,11 @@ if TYPE_CHECKING:
         SendRecv,
         device_mesh,
     )
+    from pccl.spec import Spec, load_spec
     from pccl.synthesis import synthesize
     from pccl.topology import Link, Switch, Topology
 
-_HOMES = {
-    "algorithm": ("Algorithm", "Provenance", "Transfers", "load", "verify"),
-    "collective": (
-        "AllGather",
-        "AllReduce",
-        "AllToAll",
-        "AllToAllV",
-        "Broadcast",
-        "Collective",
-        "Condition",
-        "Conditions",
-        "Custom",
-        "DeviceMesh",
-        "Gather",
-        "Reduce",
-        "ReduceScatter",
-        "Scatter",
-        "SendRecv",
-        "device_mesh",
-    ),
-    "synthesis": ("synthesize",),
-    "topology": ("Link", "Switch", "Topology"),
-    "units": (),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_PACKAGES = ("units", "topology", "collective", "algorithm", "synthesis", "spec")
 
 __all__ = [
     "Algorithm",
@@ -96,6 +73,7 @@ __all__ = [
     "ReduceScatter",
     "Scatter",
     "SendRecv",
+    "Spec",
     "Switch",
     "Topology",
     "TopologyError",
@@ -107,6 +85,8 @@ __all__ = [
     "collective",
     "device_mesh",
     "load",
+    "load_spec",
+    "spec",
     "synthesis",
     "synthesize",
     "topology",
@@ -116,12 +96,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name in _PACKAGES:
         return import_module(f"pccl.{name}")
-    if name in _HOME:
-        value = getattr(import_module(f"pccl.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
+    if name in __all__:
+        for package in _PACKAGES:
+            module = import_module(f"pccl.{package}")
+            if name in module.__all__:
+                globals()[name] = getattr(module, name)
+                return globals()[name]
     raise AttributeError(f"module 'pccl' has no attribute {name!r}")
 
 
