@@ -9,6 +9,7 @@ from itertools import product
 from typing import TypeAlias
 
 import numpy as np
+from numba.core.event import install_timer
 from numpy.typing import NDArray
 
 from pccl._kernels import kernels_are_cached
@@ -130,8 +131,10 @@ def synthesize(
     conditions = compile_conditions(topology, collectives)
     if progress is not None and not kernels_are_cached():
         report(0, len(conditions), "compiling kernels, first run only")
-    best = _best(Problem(topology, conditions, seed, report), order, routes)
-    provenance = Provenance(str(best.strategy), seed, time.perf_counter() - begin)
+    compiling: list[float] = []
+    with install_timer("numba:compile", compiling.append):
+        best = _best(Problem(topology, conditions, seed, report), order, routes)
+    provenance = Provenance(str(best.strategy), seed, time.perf_counter() - begin - sum(compiling))
     algorithm = Algorithm.build(topology, collectives, *best.columns, provenance=provenance, conditions=conditions)
     if verify:
         report(len(conditions), len(conditions), "verifying")
