@@ -24,7 +24,7 @@ _PACKAGE = Path(__file__).parent
 
 def _cache_directory() -> Path | None:
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(_PACKAGE.rglob("*kernels.py")):
+    for source in sorted([*_PACKAGE.rglob("*kernels.py"), *_PACKAGE.rglob("kernels/*.py")]):
         digest.update(source.read_bytes())
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -2,31 +2,31 @@
 
 groups        ranges of ranks and device meshes
 conditions    the columnar table of chunks
-collectives   All-Gather, All-to-All, … and their translation into conditions
+base          what all collectives share
+collectives   All-Gather, All-to-All, …
+custom        a collective given condition by condition
+registry      all of them by kind, and their translation into conditions
 """
 
 from __future__ import annotations
 
+from pccl.collective.base import Collective
 from pccl.collective.collectives import (
-    COLLECTIVES,
     AllGather,
     AllReduce,
     AllToAll,
     AllToAllV,
     Broadcast,
-    Collective,
-    Condition,
-    Custom,
     Gather,
     Reduce,
     ReduceScatter,
     Scatter,
     SendRecv,
-    collective_from_dict,
-    compile_conditions,
 )
 from pccl.collective.conditions import Conditions
+from pccl.collective.custom import Condition, Custom
 from pccl.collective.groups import DeviceMesh, device_mesh, format_group, parse_group
+from pccl.collective.registry import COLLECTIVES, collective_from_dict, compile_conditions
 
 __all__ = [
     "COLLECTIVES",

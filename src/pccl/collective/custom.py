@@ -1,0 +1,108 @@
+"""Any pattern at all: a collective given condition by condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pccl.collective.base import Collective, npu_numbers, whole, yes_or_no
+from pccl.collective.conditions import Conditions
+from pccl.errors import CollectiveError
+from pccl.units import Bytes, Size, parse
+
+__all__ = ["Condition", "Custom"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What one chunk of a :class:`Custom` collective starts from and where it must end.
+
+    Parameters
+    ----------
+    sources
+        The NPU that has the chunk, or all contributors of a reduction.
+    destinations
+        The NPUs that must end with it.
+    size
+        Bytes of the chunk, with a unit.
+    reduces
+        Whether the sources contribute to a sum.
+    """
+
+    sources: int | Iterable[int]
+    destinations: int | Iterable[int]
+    size: Size
+    reduces: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("sources", "destinations"):
+            value, one = getattr(self, name), whole(getattr(self, name))
+            ranks = npu_numbers(value, f"{name} of a condition") if one is None else (one,)
+            object.__setattr__(self, name, ranks)
+            if not ranks or len(set(ranks)) < len(ranks):
+                raise CollectiveError(f"a condition with {name} {list(ranks)}: there must be some, each only once")
+        object.__setattr__(self, "reduces", yes_or_no(self.reduces, "reduces of a condition"))
+        object.__setattr__(self, "size", parse(Bytes, self.size, "size of a condition"))
+        if self.size == 0:
+            raise CollectiveError("a condition has a size of 0; it must be positive")
+        if not self.reduces and len(self.sources) != 1:  # type: ignore[arg-type]
+            raise CollectiveError(f"a condition that does not reduce has one source, not {self.sources}")
+
+
+@dataclass(frozen=True)
+class Custom(Collective):
+    """Any pattern at all, condition by condition.
+
+    Examples
+    --------
+    >>> Custom([Condition(0, [1, 2], "1MiB"), Condition([1, 2], 0, "4KiB", reduces=True)]).group
+    (0, 1, 2)
+    """
+
+    size: Bytes = field(init=False)
+    group: tuple[int, ...] = field(init=False)
+    chunks: int = field(init=False, default=1)
+    pattern: Sequence[Condition] = ()
+    kind = "custom"
+
+    def __init__(self, pattern: Iterable[Condition | Mapping[str, Any]]) -> None:
+        rows = tuple(row if isinstance(row, Condition) else Condition(**row) for row in pattern)
+        if not rows:
+            raise CollectiveError(f"{self.kind}: there is no condition")
+        members = {rank for row in rows for rank in (*_ranks(row.sources), *_ranks(row.destinations))}
+        self._set("pattern", rows)
+        self._set("group", tuple(sorted(members)))
+        self._set("size", Bytes(sum(int(row.size) for row in rows)))
+        self._set("chunks", 1)
+
+    def _conditions(self, group: Ints) -> Conditions:  # noqa: ARG002
+        parts = []
+        for row in self.pattern:
+            sources, destinations = np.array(_ranks(row.sources)), np.array(_ranks(row.destinations))
+            if not row.reduces:
+                destinations = destinations[destinations != sources[0]]
+            parts.append(Conditions.of(int(row.size), 0, sources[None], destinations[None], row.reduces))
+        return Conditions.join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that :func:`collective_from_dict` reads back."""
+        rows = [
+            {
+                "sources": list(_ranks(row.sources)),
+                "destinations": list(_ranks(row.destinations)),
+                "size": str(row.size),
+                "reduces": row.reduces,
+            }
+            for row in self.pattern
+        ]
+        return {"kind": self.kind, "pattern": rows}
+
+
+def _ranks(value: int | Iterable[int]) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)

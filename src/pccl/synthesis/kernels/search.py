@@ -1,0 +1,312 @@
+"""The search: earliest arrival over the time-expanded network (TEN), which is kept implicitly.
+
+Relaxing an arc asks the calendar of its lane for the first gap that holds the chunk, so links that earlier chunks took
+are "removed" for exactly as long as they are held. An arc is a link as the search walks it; by default every link has a
+lane of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pccl._kernels import kernel
+from pccl.synthesis.kernels.calendars import first_gap, free_from, full, occupy, stay
+from pccl.synthesis.kernels.heap import pop, push
+from pccl.synthesis.kernels.tables import (
+    ARC,
+    ARRIVAL,
+    DONE,
+    FARTHEST,
+    INDEX,
+    LANE_FULL,
+    NO_ARC,
+    OUTPUT_FULL,
+    PAUSED,
+    SLOT,
+    START,
+    STORE_FULL,
+    Lanes,
+    Network,
+    Output,
+    Stores,
+    Tasks,
+    Work,
+)  # fmt: skip
+
+
+@kernel
+def earliest_start(
+    net: Network, lanes: Lanes, stores: Stores, work: Work, arc: int, time: int, size: int
+) -> tuple[int, int]:
+    """Earliest moment from `time` on at which a chunk may enter the arc and the buffer behind it, and its place."""
+    lane, kind, receiver = net.lane[arc], net.kind[arc], net.dst[arc]
+    hold, duration = net.hold[size, kind], net.duration[size, kind]
+    latency, store = net.travel[size, kind] - duration, net.store[receiver]
+    if store >= 0:
+        time = max(time, work.not_before[receiver] - latency)
+    while True:
+        start, slot = first_gap(lanes, lane, time, hold)
+        if store < 0:
+            return start, slot
+        free = free_from(stores, store, start + latency, start + latency + duration)
+        if free == start + latency:
+            return start, slot
+        time = free - latency
+
+
+@kernel
+def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, ident: int) -> int:
+    """Reach every destination of the task as early as possible; leaves labels in `work`, returns how many are missing.
+
+    Devices are closed in order of arrival plus the unloaded time that remains (zero with several destinations, so that
+    this is Dijkstra's algorithm, and A* otherwise). A successor that loses no time is followed at once, past the heap;
+    the device it was reached from is left pending, with the arcs it has not looked at.
+    """
+    first_arc, dst, lane_of, kind_of, limited = net.first, net.dst, net.lane, net.kind, net.limited
+    size = tasks.size[task]
+    holds, travels = net.hold[size], net.travel[size]
+    state, label, wanted, heap = work.state, work.label, work.wanted, work.heap
+    labelled, closed = 2 * ident, 2 * ident + 1
+    remaining = tasks.remaining[tasks.row[task]]
+    source, single = tasks.source[task], tasks.row[task] > 0
+    minimal = single and tasks.minimal
+
+    missing = tasks.first[task + 1] - tasks.first[task]
+    for i in range(tasks.first[task], tasks.first[task + 1]):
+        wanted[tasks.destination[i]] = ident
+    label[source, ARRIVAL], label[source, ARC] = tasks.release[task], NO_ARC
+    unreachable = np.int64(tasks.unreachable)
+    weight = 2 + np.int64(tasks.hasty and minimal)
+    score = tasks.release[task] + ((np.int64(remaining[source]) * weight) >> 1)
+    relaxed, sequence = np.int64(0), np.int64(0)
+    waiting, pending = np.int64(0), np.int64(0)  # entries in the heap, and devices that have arcs left to look at
+    device, arc = source, first_arc[source]
+    state[source], work.port[source] = closed, 0
+    if wanted[source] == ident:
+        missing -= 1
+    while missing > 0:
+        time, last = label[device, ARRIVAL], first_arc[device + 1]
+        limit = np.int64(remaining[device]) if minimal else unreachable
+        follow = np.int64(-1)
+        while arc < last and follow < 0:
+            arc &= INDEX
+            successor = dst[arc] & INDEX
+            there = np.int64(remaining[successor])
+            known = state[successor]
+            if (known == closed) | (there >= limit):  # one branch instead of two that are hard to predict
+                arc += 1
+                continue
+            relaxed += 1
+            kind = kind_of[arc] & INDEX
+            if limited:
+                start, slot = earliest_start(net, lanes, stores, work, arc, time, size)
+            else:
+                start, slot = first_gap(lanes, lane_of[arc] & INDEX, time, holds[kind])
+            arrival = start + travels[kind]
+            if known != labelled or label[successor, ARRIVAL] > arrival:
+                state[successor] = labelled
+                label[successor, ARRIVAL], label[successor, START] = arrival, start
+                label[successor, ARC], label[successor, SLOT] = arc, slot
+                ahead = (there * weight) >> 1
+                if single and arrival + ahead <= score:
+                    follow = successor
+                else:
+                    tie = (min(there, FARTHEST) << 24) | sequence
+                    waiting = push(heap, waiting, arrival + ahead, tie, successor)
+                    sequence += 1
+            arc += 1
+        if follow >= 0:
+            work.pending[pending, 0], work.pending[pending, 1] = device, arc
+            pending += 1
+            device = follow
+        elif pending > 0:
+            pending -= 1
+            device, arc = work.pending[pending, 0], work.pending[pending, 1]
+            continue
+        else:
+            device = np.int64(-1)
+            while waiting > 0 and device < 0:
+                waiting = pop(heap, waiting)
+                score, tie, device = heap[waiting, 0], heap[waiting, 1], heap[waiting, 2]
+                ahead = (np.int64(remaining[device]) * weight) >> 1
+                if state[device] == closed or label[device, ARRIVAL] + ahead != score:
+                    device = np.int64(-1)
+                elif limited and must_wait(net, lanes, stores, work, device, size):
+                    waiting = push(heap, waiting, label[device, ARRIVAL] + ahead, tie, device)
+                    device = np.int64(-1)
+            if device < 0:
+                break
+        arc = first_arc[device]
+        state[device] = closed
+        if limited:
+            work.port[device] = 0
+        if wanted[device] == ident:
+            missing -= 1
+    work.search[1] += relaxed
+    return missing
+
+
+@kernel
+def must_wait(net: Network, lanes: Lanes, stores: Stores, work: Work, device: int, size: int) -> bool:
+    """Whether the switch that sends to the device is still sending this chunk elsewhere; then the label moves back."""
+    arc = work.label[device, ARC]
+    sender, kind = net.src[arc], net.kind[arc]
+    if not net.one_way[sender]:
+        return False
+    if work.label[device, START] >= work.port[sender]:
+        work.port[sender] = work.label[device, START] + net.duration[size, kind]
+        return False
+    start, slot = earliest_start(net, lanes, stores, work, arc, work.port[sender], size)
+    work.label[device, START], work.label[device, SLOT] = start, slot
+    work.label[device, ARRIVAL] = start + net.travel[size, kind]
+    return True
+
+
+@kernel
+def keep_useful(net: Network, tasks: Tasks, work: Work, task: int, ident: int) -> int:
+    """Collect the arcs that lead to destinations, ordered by start and link; returns how many there are."""
+    size = np.int64(0)
+    work.in_tree[tasks.source[task]] = ident
+    for i in range(tasks.first[task], tasks.first[task + 1]):
+        device = tasks.destination[i]
+        while work.in_tree[device] != ident:
+            work.in_tree[device] = ident
+            work.tree[size] = work.label[device, ARC]
+            size += 1
+            device = net.src[work.label[device, ARC]]
+    if tasks.row[task] > 0:
+        for i in range(size // 2):  # a path, found from its end
+            work.tree[i], work.tree[size - 1 - i] = work.tree[size - 1 - i], work.tree[i]
+    else:
+        sort_by_start(net, work, size)
+    return size
+
+
+@kernel
+def sort_by_start(net: Network, work: Work, size: int) -> None:
+    """Shell sort, as trees are small and kernels allocate nothing."""
+    step = size // 2
+    while step > 0:
+        for i in range(step, size):
+            arc = work.tree[i]
+            start, link, k = work.label[net.dst[arc], START], net.link[arc], i
+            while k >= step:
+                other = work.tree[k - step]
+                other_start = work.label[net.dst[other], START]
+                if other_start < start or (other_start == start and net.link[other] < link):
+                    break
+                work.tree[k] = other
+                k -= step
+            work.tree[k] = arc
+        step //= 2
+
+
+@kernel
+def respect_limits(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, size: int) -> bool:
+    """Re-time the tree now that useless branches are gone, and check finite buffers.
+
+    Returns False if a buffer is full at some time between arrival and departure; then `not_before` has been raised to
+    the end of that period, so that a new search finds something later, and in the end an empty switch.
+    """
+    chunk_size = tasks.size[task]
+    for i in range(size):
+        work.port[net.src[work.tree[i]]] = 0
+        work.port[net.dst[work.tree[i]]] = 0
+    for i in range(size):  # in order of start, so a device comes after the one that feeds it
+        arc = work.tree[i]
+        sender, receiver, kind = net.src[arc], net.dst[arc], net.kind[arc]
+        ready = work.label[sender, ARRIVAL]
+        if net.one_way[sender]:
+            ready = max(ready, work.port[sender])
+        start, slot = earliest_start(net, lanes, stores, work, arc, ready, chunk_size)
+        work.label[receiver, START], work.label[receiver, SLOT] = start, slot
+        work.label[receiver, ARRIVAL] = start + net.travel[chunk_size, kind]
+        work.port[sender] = max(work.port[sender], start + net.duration[chunk_size, kind])
+    for i in range(size):
+        receiver = net.dst[work.tree[i]]
+        if net.store[receiver] >= 0:
+            begin, end = stay_of(net, work, work.tree[i], chunk_size)
+            free = free_from(stores, net.store[receiver], begin, end)
+            if free != begin:
+                work.not_before[receiver] = free
+                return False
+    return True
+
+
+@kernel
+def stay_of(net: Network, work: Work, arc: int, size: int) -> tuple[int, int]:
+    """From when until when the chunk is in the device that the arc leads to: first byte received to last byte sent."""
+    receiver = net.dst[arc]
+    arrival = work.label[receiver, ARRIVAL]
+    return arrival - net.duration[size, net.kind[arc]], max(arrival, work.port[receiver])
+
+
+@kernel
+def commit(
+    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, out: Output, task: int, size: int
+) -> None:
+    """Take the links of the tree out of the TEN and write its transfers down."""
+    chunk_size, row = tasks.size[task], out.count[0]
+    end, held = out.count[1], out.count[2]
+    for i in range(size):
+        arc = work.tree[i]
+        receiver, kind = net.dst[arc], net.kind[arc]
+        start, hold = work.label[receiver, START], net.hold[chunk_size, kind]
+        occupy(lanes, net.lane[arc], work.label[receiver, SLOT], start, start + hold)
+        out.arc[row + i], out.start[row + i] = arc, start
+        end, held = max(end, work.label[receiver, ARRIVAL]), held + hold
+        if net.limited and net.store[receiver] >= 0:
+            since, until = stay_of(net, work, arc, chunk_size)
+            stay(stores, net.store[receiver], since, until)
+    out.count[0], out.count[1], out.count[2] = row + size, end, held
+    out.first[task + 1] = row + size
+
+
+@kernel
+def room(net: Network, lanes: Lanes, stores: Stores, work: Work, out: Output, size: int) -> int:
+    """Whether everything the tree needs fits the arrays; the status to return to Python if not."""
+    if out.count[0] + size > len(out.arc):
+        return OUTPUT_FULL
+    for i in range(size):
+        arc = work.tree[i]
+        if full(lanes, net.lane[arc], work.label[net.dst[arc], START]):
+            return LANE_FULL
+        store = net.store[net.dst[arc]] if net.limited else np.int64(-1)
+        if store >= 0 and stores.count[store] + 2 >= stores.moment.shape[1]:
+            return STORE_FULL
+    return DONE
+
+
+@kernel
+def place(
+    net: Network,
+    lanes: Lanes,
+    stores: Stores,
+    tasks: Tasks,
+    work: Work,
+    out: Output,
+    begin: int,
+    budget: int,
+) -> tuple[int, int]:
+    """Place tasks from `begin` on until done, out of room, or past the budget of relaxations.
+
+    Returns the first task that is not placed yet, and why it stopped.
+    """
+    limit = work.search[1] + budget
+    for task in range(begin, len(tasks.source)):
+        if work.search[1] > limit:
+            return task, PAUSED
+        if net.limited:
+            work.not_before[:] = 0
+        while True:
+            work.search[0] += 1
+            ident = work.search[0]
+            search(net, lanes, stores, tasks, work, task, ident)
+            size = keep_useful(net, tasks, work, task, ident)
+            if not net.limited or respect_limits(net, lanes, stores, tasks, work, task, size):
+                break
+        status = room(net, lanes, stores, work, out, size)
+        if status != DONE:
+            return task, status
+        commit(net, lanes, stores, tasks, work, out, task, size)
+    return len(tasks.source), DONE
