@@ -2,7 +2,7 @@
 
 Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy and Numba::
 
-    errors · units ──► topology ──► collective ──► algorithm ──► synthesis ──► cli
+    errors · units ──► topology ──► collective ──► algorithm ──► synthesis ──► analysis ──► cli
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from pccl.errors import (
 )
 
 if TYPE_CHECKING:
-    from pccl import algorithm, collective, spec, synthesis, topology, units
+    from pccl import algorithm, analysis, collective, spec, synthesis, topology, units
     from pccl.algorithm import Algorithm, Provenance, Transfers, load, verify
+    from pccl.analysis import Simulation, simulate
     from pccl.collective import (
         AllGather,
         AllReduce,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from pccl.synthesis import synthesize
     from pccl.topology import Link, Switch, Topology
 
-_PACKAGES = ("units", "topology", "collective", "algorithm", "synthesis", "spec")
+_PACKAGES = ("units", "topology", "collective", "algorithm", "synthesis", "analysis", "spec")
 
 __all__ = [
     "Algorithm",
@@ -73,6 +74,7 @@ __all__ = [
     "ReduceScatter",
     "Scatter",
     "SendRecv",
+    "Simulation",
     "Spec",
     "Switch",
     "Topology",
@@ -82,10 +84,12 @@ __all__ = [
     "VerificationError",
     "__version__",
     "algorithm",
+    "analysis",
     "collective",
     "device_mesh",
     "load",
     "load_spec",
+    "simulate",
     "spec",
     "synthesis",
     "synthesize",
