@@ -15,6 +15,7 @@ import click
 from pccl._version import __version__
 from pccl.cli.console import examples, print_error
 from pccl.cli.inspect import show, verify
+from pccl.cli.simulate import simulate
 from pccl.cli.synthesize import synthesize
 from pccl.cli.topology import topology
 from pccl.errors import PcclError, VerificationError
@@ -61,6 +62,7 @@ class Program(click.Group):
         "pccl synthesize examples/mix.yaml",
         "pccl verify a2a.pccl",
         "pccl show a2a.pccl",
+        "pccl simulate a2a.pccl --discipline fifo",
         "pccl topology torus:4x4",
         then="Exit codes: 0 fine, 1 verification failed, 2 bad input, 70 a bug in pccl, 130 interrupted.",
     ),
@@ -73,7 +75,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (synthesize, verify, show, topology):
+for command in (synthesize, verify, show, simulate, topology):
     main.add_command(command)
 
 
