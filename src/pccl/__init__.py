@@ -25,7 +25,7 @@ from pccl.errors import (
 if TYPE_CHECKING:
     from pccl import algorithm, analysis, collective, spec, synthesis, topology, units
     from pccl.algorithm import Algorithm, Provenance, Transfers, load, verify
-    from pccl.analysis import Simulation, simulate
+    from pccl.analysis import Bound, Simulation, lower_bound, simulate
     from pccl.collective import (
         AllGather,
         AllReduce,
@@ -56,6 +56,7 @@ __all__ = [
     "AllReduce",
     "AllToAll",
     "AllToAllV",
+    "Bound",
     "Broadcast",
     "Collective",
     "CollectiveError",
@@ -89,6 +90,7 @@ __all__ = [
     "device_mesh",
     "load",
     "load_spec",
+    "lower_bound",
     "simulate",
     "spec",
     "synthesis",

@@ -27,6 +27,10 @@ class DeviceMesh:
     def __len__(self) -> int:
         return math.prod(self.shape)
 
+    def __getitem__(self, name: str) -> tuple[tuple[int, ...], ...]:
+        """Short for :meth:`groups` along one dimension."""
+        return self.groups(name)
+
     def groups(self, *names: str) -> tuple[tuple[int, ...], ...]:
         """Every process group along the named dimension (or along several, flattened in the order of the mesh).
 
@@ -34,7 +38,7 @@ class DeviceMesh:
         --------
         >>> device_mesh(dp=2, tp=3).groups("tp")
         ((0, 1, 2), (3, 4, 5))
-        >>> device_mesh(dp=2, tp=3).groups("dp")
+        >>> device_mesh(dp=2, tp=3)["dp"]
         ((0, 3), (1, 4), (2, 5))
         """
         if not names:
