@@ -45,7 +45,7 @@ def test_version():
 
 
 def test_the_help_names_every_kind_that_flags_can_describe():
-    from pccl.cli.synthesize import KINDS
+    from pccl.cli.task import KINDS
 
     assert set(KINDS) | {"all-to-all-v", "custom"} == set(COLLECTIVES)
     text = " ".join(run("synthesize", "--help").stdout.split()).replace("- ", "-")

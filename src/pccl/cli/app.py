@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from pccl._version import __version__
+from pccl.cli.bound import bound
 from pccl.cli.console import examples, print_error
 from pccl.cli.inspect import show, verify
 from pccl.cli.simulate import simulate
@@ -75,7 +76,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (synthesize, verify, show, simulate, topology):
+for command in (synthesize, verify, show, simulate, bound, topology):
     main.add_command(command)
 
 

@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.console import check_writable, examples, print_facts, print_json, progress
+from pccl.cli.task import read_task, task_options
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
     from pccl.spec import Spec
 
 __all__ = ["synthesize"]
-
-KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "reduce", "scatter", "gather",
-         "send-recv")  # fmt: skip
-# What a spec file always says itself, and what it may leave to flags.
-_TASK = ("topology", "collective", "size", "group", "mesh", "along", "chunks", "root", "cyclic")
-_SHARED = ("seed", "order", "routes", "output")
 
 
 @click.command(
@@ -33,27 +28,7 @@ _SHARED = ("seed", "order", "routes", "output")
         then="all-to-all-v, custom patterns and mixtures are for spec files, which docs/spec.md describes.",
     ),
 )
-@click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option("-t", "--topology", metavar="TEXT", help="The network: mesh:8x8, or a file. See 'pccl topology'.")
-@click.option("-c", "--collective", metavar="KIND", help=f"One of {', '.join(KINDS)}.")
-@click.option("-s", "--size", metavar="SIZE", help="Buffer of one NPU with its unit: 8MiB, 1GB, 4KiB.")
-@click.option(
-    "-g",
-    "--group",
-    metavar="RANKS",
-    multiple=True,
-    help="NPUs that take part: 0-7, 0-3,8, 0-56:8. Repeat it for several groups at once. Default: all.",
-)
-@click.option("--mesh", metavar="DIMS", help="Arrange the ranks row by row: dp=8,tp=8. Goes with --along.")
-@click.option("--along", metavar="DIM", help="One collective per process group along this dimension of the mesh.")
-@click.option("--chunks", metavar="N", type=click.IntRange(1), help="Pieces that every share is cut into. Default: 1.")
-@click.option(
-    "--root",
-    metavar="NPU",
-    type=click.IntRange(0),
-    help="Root of broadcast, reduce, scatter, gather. Default: the first.",
-)
-@click.option("--cyclic", is_flag=True, default=None, help="send-recv: the last member sends to the first.")
+@task_options
 @click.option(
     "--seed", metavar="N", type=click.IntRange(0), help="Breaks ties; the same seed gives the same result. Default: 0."
 )
@@ -77,16 +52,28 @@ def synthesize(spec: Path | None, no_verify: bool, as_json: bool, quiet: bool, s
 
         print_json(spec_schema())
         return
-    task = _from_flags(flags) if spec is None else _from_file(spec, flags)
+    task = read_task(spec, flags)
     if task.output is not None:  # before the work begins
         check_writable(task.output, (".pccl",), "an algorithm")
     algorithm = _run(task, not no_verify, quiet)
     if task.output is not None:
         algorithm.save(task.output)
+    if as_json or not quiet:
+        from pccl.analysis import lower_bound
+
+        bound = lower_bound(algorithm.topology, *algorithm.collectives)
+        gap = int(algorithm.duration) / int(bound.value) - 1 if bound.value else 0.0
     if as_json:
-        print_json(describe(algorithm, task.output) | {"verified": not no_verify})
+        proof = {"verified": not no_verify, "bound_ps": int(bound.value), "bound_kind": bound.kind, "gap": gap}
+        print_json(describe(algorithm, task.output) | proof)
     elif not quiet:
-        print_facts(_facts(algorithm, not no_verify, task.output))
+        lines = {
+            "bound": f"{bound}; no algorithm is faster",
+            "gap": f"{gap:.1%} above the bound",
+            "verified": "no, as asked" if no_verify else "yes",
+        }
+        saved = {"saved to": str(task.output)} if task.output is not None else {}
+        print_facts(algorithm.facts() | lines | saved)
 
 
 def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
@@ -113,14 +100,6 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
     }
 
 
-def _facts(algorithm: Algorithm, verified: bool, output: Path | None) -> dict[str, str]:
-    facts = algorithm.facts()
-    facts["verified"] = "yes" if verified else "no, as asked"
-    if output is not None:
-        facts["saved to"] = str(output)
-    return facts
-
-
 def _run(task: Spec, verify: bool, quiet: bool) -> Algorithm:
     with progress(quiet) as report:
         from pccl.synthesis import synthesize  # takes a moment: Numba
@@ -129,60 +108,3 @@ def _run(task: Spec, verify: bool, quiet: bool) -> Algorithm:
             task.topology, *task.collectives, seed=task.seed or 0, order=task.order, routes=task.routes,
             verify=verify, progress=report,
         )  # fmt: skip
-
-
-def _from_flags(flags: dict[str, Any]) -> Spec:
-    for name, example in (("topology", "mesh:8x8"), ("collective", "all-to-all")):
-        if flags[name] is None:
-            raise click.UsageError(f"give a spec file, or --topology and --collective; for example --{name} {example}")
-    from pccl.spec import CollectiveEntry, Spec, check_mesh, collectives_of, normal_kind
-    from pccl.topology import parse_topology
-
-    kind = normal_kind(flags["collective"])
-    if kind not in KINDS:
-        raise click.UsageError(f"{kind} does not fit into flags; describe it in a spec file (docs/spec.md)")
-    topology = parse_topology(flags["topology"])
-    mesh = None if flags["mesh"] is None else _mesh(flags["mesh"])
-    if mesh is not None:
-        if flags["along"] is None:
-            raise click.UsageError("--mesh needs --along, the dimension to group along")
-        check_mesh(mesh, topology)
-    elif flags["along"] is not None:
-        raise click.UsageError("--along needs --mesh, for example --mesh dp=8,tp=8")
-    collectives = []
-    for group in flags["group"] or (None,):
-        entry = CollectiveEntry(
-            kind, group=group,
-            **{name: flags[name] for name in ("size", "along", "chunks", "root", "cyclic")},
-        )  # fmt: skip
-        collectives += collectives_of(entry, mesh)
-    return Spec(topology, tuple(collectives), *(flags[name] for name in _SHARED))
-
-
-def _mesh(text: str) -> Any:
-    from pccl.collective import device_mesh
-
-    names, sizes = [], []
-    for part in text.split(","):
-        name, _, size = (word.strip() for word in part.partition("="))
-        if not name or not (size.isascii() and size.isdecimal() and len(size) < 10):
-            raise click.UsageError(f"--mesh {text!r}: {part.strip()!r} is not name=size; write for example dp=8,tp=8")
-        names.append(name)
-        sizes.append(int(size))
-    return device_mesh(sizes, names)
-
-
-def _from_file(path: Path, flags: dict[str, Any]) -> Spec:
-    from dataclasses import replace
-
-    for name in _TASK:
-        if flags[name] not in (None, ()):
-            raise click.UsageError(f"{path} says what to synthesize; leave out --{name}")
-    from pccl.spec import load_spec
-
-    spec = load_spec(path)
-    added = {name: flags[name] for name in _SHARED if flags[name] is not None}
-    for name in added:
-        if getattr(spec, name) is not None:
-            raise click.UsageError(f"{path} gives {name!r} already; leave out --{name}")
-    return replace(spec, **added)

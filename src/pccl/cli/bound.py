@@ -1,0 +1,45 @@
+"""``pccl bound``: what no algorithm can beat, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pccl.cli.console import examples, print_facts, print_json
+from pccl.cli.task import read_task, task_options
+
+__all__ = ["bound"]
+
+
+@click.command(
+    short_help="Prove how long any algorithm must take.",
+    epilog=examples(
+        "pccl bound --topology mesh:8x8 --collective all-to-all --size 64MiB",
+        "pccl bound examples/mix.yaml --json",
+    ),
+)
+@task_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
+    """Prove how long any algorithm must take, given flags or a SPEC file.
+
+    The bound comes with a certificate: a chunk and its way, or a set of devices and what must leave it.
+    """
+    task = read_task(spec, flags)
+    from pccl.algorithm.core import time_text
+    from pccl.analysis import lower_bound
+
+    found = lower_bound(task.topology, *task.collectives)
+    if as_json:
+        print_json(
+            {
+                "bound_ps": int(found.value),
+                "kind": found.kind,
+                "devices": list(found.devices),
+                "chunk": found.chunk if found.kind == "latency" else None,
+            }
+        )
+        return
+    print_facts({"bound": time_text(found.value), "kind": found.kind, "because": str(found)})
