@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -47,9 +48,25 @@ def kernel(function: F) -> F:
     try:
         if _DIRECTORY is not None:
             config.CACHE_DIR = str(_DIRECTORY)
-        return cast(F, numba.njit(function, cache=_DIRECTORY is not None, **_OPTIONS))
+        compiled = numba.njit(function, cache=_DIRECTORY is not None, **_OPTIONS)
     finally:
         config.CACHE_DIR = before
+    if _DIRECTORY is not None:
+        for name in ("load_overload", "save_overload"):
+            setattr(compiled._cache, name, _forgiving(getattr(compiled._cache, name)))
+    return cast(F, compiled)
+
+
+def _forgiving(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Do without the cache when it cannot be read or written, as on a full disk."""
+
+    def attempt(*args: Any) -> Any:
+        try:
+            return method(*args)
+        except (OSError, EOFError, pickle.PickleError):
+            return None
+
+    return attempt
 
 
 def inlined(function: F) -> F:

@@ -60,7 +60,7 @@ def place(jobs: Jobs, ten: Ten, order: str, minimal: bool, release: Ints, seed: 
         progress(reached - task)
         task = reached
         if status == kernels.OUTPUT_FULL:
-            out = _grown(out, task)
+            out = _grown(out, task, jobs.topology.num_devices)
         elif status == kernels.LANE_FULL:
             ten.grow_lanes()
         elif status == kernels.STORE_FULL:
@@ -135,10 +135,11 @@ def _output(jobs: int, capacity: int) -> Output:
     return Output(np.zeros(3, np.int64), np.zeros(jobs + 1, np.int64), *columns)
 
 
-def _grown(out: Output, task: int) -> Output:
-    """Room for what the remaining tasks will need if they are like those placed so far, and then some."""
+def _grown(out: Output, task: int, devices: int) -> Output:
+    """Room for what the remaining tasks will need if they are like those placed so far, and for any one of them."""
     count, jobs = int(out.count[0]), len(out.first) - 1
-    wider = _output(jobs, max(count * 5 // 4, int(count / max(task, 1) * jobs * 1.02)) + 1000)
+    forecast = int(count / max(task, 1) * jobs * 1.02)
+    wider = _output(jobs, max(forecast, len(out.arc) * 5 // 4, count + devices))
     wider.count[:], wider.first[:] = out.count, out.first
     wider.arc[:count], wider.start[:count] = out.arc[:count], out.start[:count]
     return wider

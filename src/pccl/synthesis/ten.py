@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 # Rows of 12, 28, 60, 124, … intervals take an odd number of cache lines, so that their beginnings, which are asked for
 # most, do not all compete for the same few places of the cache.
 FIRST_ROOM = 12
+LONGEST_IN_BITS = 64  # steps that a transfer may travel
 LONGEST = 2**60  # picoseconds, about two weeks: no schedule may take longer, so that sums of times fit an int64
 
 
@@ -91,14 +92,15 @@ class Ten:
         # A gap that is too short for the smallest chunk is no gap.
         slack = np.zeros(topology.num_links, np.int64)
         slack[net.lane] = net.hold.min(axis=0, initial=NEVER)[net.kind]
-        stepwise = not net.limited and bool(np.all(net.hold == 1))
+        # Where chunks travel for long, bits would mostly say that nothing happens.
+        stepwise = not net.limited and bool(np.all(net.hold == 1)) and net.travel.max(initial=0) <= LONGEST_IN_BITS
         room = 1 if stepwise else FIRST_ROOM
         lanes = Lanes(
             head=np.zeros((topology.num_links, 4), np.int64),
             busy=np.empty((topology.num_links, room, 2), np.int64),
             slack=slack,
             steps=np.zeros((topology.num_links if stepwise else 0, 1), np.uint64),
-            stepwise=stepwise,
+            stepwise=bool(stepwise),
         )
         steps = np.zeros((len(capacity), FIRST_ROOM), np.int64)
         return cls(lanes, Stores(capacity, np.zeros(len(capacity), np.int64), steps, steps.copy()))

@@ -271,34 +271,29 @@ class Topology:
         return self.without(devices=[d for d in present if d not in keep], name=f"{self.name}, restricted")
 
     def unroll_switches(self) -> Topology:
-        """Replace every switch by direct links between its neighbours.
+        """Replace switches by direct links between the NPUs that they join; NPUs keep their numbers.
 
-        A device that reached ``k`` others through a switch gets ``k`` links that share its bandwidth: a direct link
-        has the smaller of (bandwidth in / ways out) and (bandwidth out / ways in), and both latencies.
+        Where switches are joined to switches, a direct link stands for the way of the least latency through them. Links
+        to and from switches share their bandwidth among the ways that lead over them: a direct link has the smallest
+        share along its way, and all its latencies.
         """
-        links = list(
-            zip(*(getattr(self, column).tolist() for column in ("src", "dst", "bandwidth", "latency", "exclusive")),
-                strict=True)
-        )  # fmt: skip
-        for switch in self.switches.tolist():
-            into = [link for link in links if link[1] == switch]
-            out = [link for link in links if link[0] == switch]
-            links = [link for link in links if switch not in link[:2]]
-            for src, _, bandwidth_in, latency_in, exclusive_in in into:
-                ways_out = sum(link[1] != src for link in out)
-                for _, dst, bandwidth_out, latency_out, exclusive_out in out:
-                    if src != dst:
-                        ways_in = sum(link[0] != dst for link in into)
-                        bandwidth = min(bandwidth_in // ways_out, bandwidth_out // ways_in)
-                        links.append((src, dst, bandwidth, latency_in + latency_out, exclusive_in or exclusive_out))
-        npus = self.npus.tolist()
-        number = {device: i for i, device in enumerate(npus)}
-        return Topology.from_links(
-            [self.labels[device] for device in npus],
-            [Link(number[s], number[d], BytesPerSecond(b), Picoseconds(a), bool(x)) for s, d, b, a, x in links],
-            name=f"{self.name}, unrolled",
-            shape=self.shape if len(npus) == int(np.prod(self.shape)) else (),
-        )
+        from pccl.topology.unroll import ways_through_switches
+
+        ways = ways_through_switches(self)
+        load = np.bincount([link for way in ways for link in way], minlength=self.num_links)
+        npu = self.kind == NPU
+        own = np.flatnonzero(npu[self.src] & npu[self.dst])
+        share = self.bandwidth // np.maximum(load, 1)
+        links: dict[str, Any] = {
+            "src": [*self.src[own], *(self.src[way[0]] for way in ways)],
+            "dst": [*self.dst[own], *(self.dst[way[-1]] for way in ways)],
+            "latency": [*self.latency[own], *(self.latency[way].sum() for way in ways)],
+            "bandwidth": [*self.bandwidth[own], *(share[way].min() for way in ways)],
+            "exclusive": [*self.exclusive[own], *(self.exclusive[way].any() for way in ways)],
+        }
+        places = math.prod(self.shape)
+        devices: dict[str, Any] = {column: getattr(self, column)[:places] for column in _DEVICE_COLUMNS}
+        return replace(self, name=f"{self.name}, unrolled", labels=self.labels[:places], **devices, **links)
 
     def _check_device(self, device: int) -> None:
         if not 0 <= device < self.num_devices or self.kind[device] == ABSENT:

@@ -19,6 +19,7 @@ from pccl.synthesis.kernels.tables import (
     FARTHEST,
     INDEX,
     LANE_FULL,
+    NEVER,
     NO_ARC,
     OUTPUT_FULL,
     PAUSED,
@@ -202,7 +203,9 @@ def sort_by_start(net: Network, work: Work, size: int) -> None:
 
 
 @kernel
-def respect_limits(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, size: int) -> bool:
+def respect_limits(
+    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, size: int, tries: int
+) -> bool:
     """Re-time the tree now that useless branches are gone, and check finite buffers.
 
     Returns False if a buffer is full at some time between arrival and departure; then `not_before` has been raised to
@@ -228,6 +231,11 @@ def respect_limits(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, wor
             begin, end = stay_of(net, work, work.tree[i], chunk_size)
             free = free_from(stores, net.store[receiver], begin, end)
             if free != begin:
+                for _ in range((1 << min(tries >> 2, 30)) - 1):  # after many tries, skip many full periods at once
+                    later = free_from(stores, net.store[receiver], free, NEVER)
+                    if later == free:
+                        break
+                    free = later
                 work.not_before[receiver] = free
                 return False
     return True
@@ -298,13 +306,15 @@ def place(
             return task, PAUSED
         if net.limited:
             work.not_before[:] = 0
+        tries = 0
         while True:
             work.search[0] += 1
             ident = work.search[0]
             search(net, lanes, stores, tasks, work, task, ident)
             size = keep_useful(net, tasks, work, task, ident)
-            if not net.limited or respect_limits(net, lanes, stores, tasks, work, task, size):
+            if not net.limited or respect_limits(net, lanes, stores, tasks, work, task, size, tries):
                 break
+            tries += 1
         status = room(net, lanes, stores, work, out, size)
         if status != DONE:
             return task, status
