@@ -6,13 +6,14 @@ wherever ``"1KiB"`` is, while a bare ``1024`` is refused: a number without a uni
 
 from __future__ import annotations
 
+import operator
 import re
 from fractions import Fraction
 from typing import ClassVar, TypeAlias, TypeVar
 
 from pccl.errors import UnitError
 
-__all__ = ["Bandwidth", "Bytes", "BytesPerSecond", "Picoseconds", "Size", "Time", "parse"]
+__all__ = ["Bandwidth", "Bytes", "BytesPerSecond", "Picoseconds", "Size", "Time", "parse", "whole"]
 
 Q = TypeVar("Q", bound="Quantity")
 
@@ -29,17 +30,23 @@ class Quantity(int):
     word: ClassVar[str]
     units: ClassVar[dict[str, Fraction]]
     suggestion: ClassVar[str]
-    shown: ClassVar[tuple[tuple[str, int], ...]]
+    shown: ClassVar[tuple[tuple[tuple[str, int], ...], ...]]
 
     def __str__(self) -> str:
-        """Exact text that reads back as the same quantity, in the largest unit that keeps it short."""
-        for unit, factor in self.shown:
-            if int(self) >= factor:
+        """Exact text that reads back as the same quantity: in the largest unit that takes at most six decimals.
+
+        Of 1,024 and 1,000 the unit counts in whichever takes fewer.
+        """
+        for units in self.shown:
+            exact = []
+            for unit, factor in units:
                 scaled = Fraction(int(self), factor)
                 text = f"{float(scaled):.6f}".rstrip("0").rstrip(".")
-                if Fraction(text) == scaled:
-                    return f"{text}{unit}"
-        return f"{int(self)}{self.shown[-1][0]}"
+                if scaled >= 1 and Fraction(text) == scaled:
+                    exact.append((len(text.partition(".")[2]), text + unit))
+            if exact:
+                return min(exact, key=lambda found: found[0])[1]
+        return f"{int(self)}{self.shown[-1][0][0]}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({int(self)})"
@@ -51,7 +58,7 @@ class Bytes(Quantity):
     Examples
     --------
     >>> str(Bytes(8 * 2**20)), str(Bytes(10**9)), str(Bytes(1000))
-    ('8MiB', '1GB', '1000B')
+    ('8MiB', '1GB', '1kB')
     """
 
     word = "size"
@@ -62,7 +69,13 @@ class Bytes(Quantity):
         **{prefix[0].lower(): Fraction(factor) for prefix, factor in list(_BINARY.items())[:3]},
     }
     suggestion = "B, KiB or MiB"
-    shown = (("TB", 10**12), ("GiB", 2**30), ("GB", 10**9), ("MiB", 2**20), ("MB", 10**6), ("KiB", 2**10), ("B", 1))
+    shown = (
+        (("TiB", 2**40), ("TB", 10**12)),
+        (("GiB", 2**30), ("GB", 10**9)),
+        (("MiB", 2**20), ("MB", 10**6)),
+        (("KiB", 2**10), ("kB", 10**3)),
+        (("B", 1),),
+    )
 
 
 class Picoseconds(Quantity):
@@ -83,7 +96,7 @@ class Picoseconds(Quantity):
         "s": Fraction(10**12),
     }
     suggestion = "ns or us"
-    shown = (("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3), ("ps", 1))
+    shown = ((("s", 10**12),), (("ms", 10**9),), (("us", 10**6),), (("ns", 10**3),), (("ps", 1),))
 
 
 class BytesPerSecond(Quantity):
@@ -102,7 +115,11 @@ class BytesPerSecond(Quantity):
         **{f"{prefix}b/s": Fraction(factor, 8) for prefix, factor in (_DECIMAL | _BINARY).items()},
     }
     suggestion = "GB/s, GiB/s or Gbps"
-    shown = (("GB/s", 10**9), ("GiB/s", 2**30), ("MB/s", 10**6), ("MiB/s", 2**20), ("B/s", 1))
+    shown = (
+        (("GB/s", 10**9), ("GiB/s", 2**30)),
+        (("MB/s", 10**6), ("MiB/s", 2**20)),
+        (("B/s", 1),),
+    )
 
 
 Size: TypeAlias = str | Bytes
@@ -157,3 +174,11 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
 def _no_unit(kind: type[Quantity], number: str, shown: str, what: str) -> UnitError:
     example = kind.suggestion.split()[-1]
     return UnitError(f"{what} {shown} has no unit: write for example '{number}{example}' (units: {kind.suggestion})")
+
+
+def whole(value: object) -> int | None:
+    """The value as an integer of Python if it is an integer of any kind, but not a truth value; otherwise None."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None

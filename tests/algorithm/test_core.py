@@ -129,7 +129,7 @@ def test_text_for_people() -> None:
     assert repr(named) == "Algorithm(broadcast on custom: 4 transfers, 3.00 us)"
     assert named.summary().splitlines() == [
         "topology     'custom': 3 NPUs, 4 links, 1GB/s, 0ps",
-        "collectives  broadcast of 1.953125KiB among all NPUs, 2 chunks",
+        "collectives  broadcast of 2kB among all NPUs, 2 chunks",
         "chunks       2",
         "transfers    4, moving 3.9 KiB in all",
         "duration     3.00 us",

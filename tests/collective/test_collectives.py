@@ -42,7 +42,7 @@ def test_plain_data_reads_back(collective: Collective) -> None:
 def test_plain_data_is_short() -> None:
     assert AllGather("8MiB").to_dict() == {"kind": "all-gather", "size": "8MiB"}
     assert Broadcast("1kB", np.array([3, 1]), 2, root=np.int64(1)).to_dict() == {
-        "kind": "broadcast", "size": "1000B", "group": [3, 1], "chunks": 2, "root": 1,
+        "kind": "broadcast", "size": "1kB", "group": [3, 1], "chunks": 2, "root": 1,
     }  # fmt: skip
     assert AllToAllV(np.array([[0, 7], [8, 0]])).to_dict() == {"kind": "all-to-all-v", "matrix": [[0, 7], [8, 0]]}
     assert Custom([Condition(np.int64(0), np.array([1]), "2B")]).to_dict() == {

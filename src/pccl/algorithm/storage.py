@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +27,30 @@ __all__ = ["load", "save"]
 
 FORMAT, VERSION = "pccl-algorithm", 1
 _TOPOLOGY = ("kind", "buffer", "multicast", "src", "dst", "latency", "bandwidth", "exclusive")
+_COLUMNS = (*(f"topology_{name}" for name in _TOPOLOGY), "transfers_per_chunk", "link", "start", "reduce")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # no clock in the archive: equal algorithms of equal provenance give equal bytes
+
+
+class _About(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    labels: list[str]
+    shape: list[int]
+
+
+class _Made(msgspec.Struct, forbid_unknown_fields=True):
+    method: str
+    seed: int
+    seconds: float
+    version: str
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    version: int
+    topology: _About
+    collectives: list[dict[str, Any]]
+    provenance: _Made
+    time_unit_ps: int
 
 
 def save(algorithm: Algorithm, path: str | Path) -> None:
@@ -89,7 +113,7 @@ def load(path: str | Path) -> Algorithm:
             columns = {
                 name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
                 for name in archive.namelist()
-                if name.endswith(".npy")
+                if name != "header.json"
             }
     except FileNotFoundError:
         raise FormatError(f"{path}: there is no such file") from None
@@ -105,40 +129,44 @@ def load(path: str | Path) -> Algorithm:
         raise FormatError(f"{path} is corrupted: {error}") from None
 
 
-def _header(archive: zipfile.ZipFile, path: str | Path) -> dict[str, Any]:
+def _header(archive: zipfile.ZipFile, path: str | Path) -> _Header:
     try:
-        header = json.loads(archive.read("header.json"))
+        text = archive.read("header.json")
     except KeyError:
         raise FormatError(f"{path} is not a .pccl file: it has no header") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    said = json.loads(text)
+    if not isinstance(said, dict) or said.get("format") != FORMAT:
         raise FormatError(f"{path} is not a .pccl file: its header does not say so")
-    if header.get("version") != VERSION:
-        raise FormatError(f"{path} has version {header.get('version')}; this pccl reads version {VERSION}")
-    return header
+    if type(said.get("version")) is not int or said["version"] != VERSION:
+        raise FormatError(f"{path} has version {said.get('version')}; this pccl reads version {VERSION}")
+    return msgspec.json.decode(text, type=_Header)
 
 
-def _algorithm(header: dict[str, Any], columns: dict[str, NDArray[Any]]) -> Algorithm:
-    for name, column in columns.items():
-        if column.ndim != 1 or column.dtype.kind not in "biu":
+def _algorithm(header: _Header, columns: dict[str, NDArray[Any]]) -> Algorithm:
+    for name in (*_COLUMNS, *columns):
+        if name not in columns:
+            raise FormatError(f"column {name!r} is missing")
+        if name not in _COLUMNS:
+            raise FormatError(f"this pccl knows no column {name!r}")
+        if columns[name].ndim != 1 or columns[name].dtype.kind not in "biu":
             raise FormatError(f"column {name!r} is not a list of whole numbers")
-    about = header["topology"]
     topology = Topology(
-        name=about["name"],
-        labels=tuple(about["labels"]),
-        shape=tuple(about["shape"]),
+        name=header.topology.name,
+        labels=tuple(header.topology.labels),
+        shape=tuple(header.topology.shape),
         **{name: columns[f"topology_{name}"] for name in _TOPOLOGY},
     )
     for name in _TOPOLOGY:
         if not np.array_equal(getattr(topology, name), columns[f"topology_{name}"]):
             raise FormatError(f"column 'topology_{name}' holds numbers that are too large")
-    collectives = [collective_from_dict(data) for data in header["collectives"]]
+    collectives = [collective_from_dict(data) for data in header.collectives]
     conditions = compile_conditions(topology, collectives)
     counts, total = columns["transfers_per_chunk"].astype(np.int64), len(columns["link"])
     if len(counts) != len(conditions):
         raise FormatError(f"it has {len(counts)} chunks, its collectives have {len(conditions)}")
     if np.any((counts < 0) | (counts > total)) or counts.sum() != total:
         raise FormatError(f"its chunks do not have {total} transfers in all")
-    start, unit = columns["start"], int(header["time_unit_ps"])
+    start, unit = columns["start"], header.time_unit_ps
     furthest = max(int(start.max(initial=0)), -int(start.min(initial=0)))
     if unit < 1 or furthest * unit >= 2**63:
         raise FormatError(f"it counts time up to {furthest} in units of {unit} ps")
@@ -149,7 +177,7 @@ def _algorithm(header: dict[str, Any], columns: dict[str, NDArray[Any]]) -> Algo
         columns["link"],
         start.astype(np.int64) * unit,
         columns["reduce"],
-        provenance=Provenance(**header["provenance"]),
+        provenance=Provenance(**msgspec.structs.asdict(header.provenance)),
         conditions=conditions,
     )
 

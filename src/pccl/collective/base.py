@@ -14,9 +14,9 @@ from pccl.collective.conditions import Conditions
 from pccl.collective.groups import format_group
 from pccl.errors import CollectiveError
 from pccl.topology import Topology
-from pccl.units import Bytes, Size, parse
+from pccl.units import Bytes, Size, parse, whole
 
-__all__ = ["Collective", "check_npu", "npu_numbers", "whole", "yes_or_no"]
+__all__ = ["Collective", "check_npu", "npu_numbers", "yes_or_no"]
 
 Ints = NDArray[np.int64]
 _MOST_CHUNKS = 2**31 - 1  # pieces are numbered in 32 bits
@@ -52,7 +52,7 @@ class Collective:
         if self.group is not None:
             self._set("group", npu_numbers(self.group, f"{self.kind}: the group"))
             self._check_group(self.ranks)
-        chunks = None if isinstance(self.chunks, bool) else whole(self.chunks)
+        chunks = whole(self.chunks)
         if chunks is None or chunks < 1:
             raise CollectiveError(f"{self.kind}: chunks must be a positive whole number, not {self.chunks!r}")
         if chunks > _MOST_CHUNKS:
@@ -119,14 +119,6 @@ def check_npu(topology: Topology, device: int, what: str) -> None:
         raise CollectiveError(f"{what}: device {device} ({topology.labels[device]}) is a switch, not an NPU")
     if device not in topology.npus:
         raise CollectiveError(f"{what}: NPU {device} is absent from {topology.name}")
-
-
-def whole(value: object) -> int | None:
-    """The value as an integer of Python, if it is an integer of any kind."""
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        return None
 
 
 def npu_numbers(value: object, what: str) -> tuple[int, ...]:

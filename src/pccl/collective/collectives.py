@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pccl.collective.base import Collective, whole, yes_or_no
+from pccl.collective.base import Collective, yes_or_no
 from pccl.collective.conditions import Conditions
 from pccl.errors import CollectiveError
-from pccl.units import Bytes, parse
+from pccl.units import Bytes, parse, whole
 
 __all__ = [
     "AllGather",

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pccl.collective.base import Collective, npu_numbers, whole, yes_or_no
+from pccl.collective.base import Collective, npu_numbers, yes_or_no
 from pccl.collective.conditions import Conditions
 from pccl.errors import CollectiveError
-from pccl.units import Bytes, Size, parse
+from pccl.units import Bytes, Size, parse, whole
 
 __all__ = ["Condition", "Custom"]
 
@@ -72,7 +72,10 @@ class Custom(Collective):
     kind = "custom"
 
     def __init__(self, pattern: Iterable[Condition | Mapping[str, Any]]) -> None:
-        rows = tuple(row if isinstance(row, Condition) else Condition(**row) for row in pattern)
+        try:
+            rows = tuple(row if isinstance(row, Condition) else Condition(**row) for row in pattern)
+        except TypeError as error:
+            raise CollectiveError(f"{self.kind}: the pattern must be a list of conditions: {error}") from None
         if not rows:
             raise CollectiveError(f"{self.kind}: there is no condition")
         members = {rank for row in rows for rank in (*_ranks(row.sources), *_ranks(row.destinations))}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pccl.errors import CollectiveError
+from pccl.units import whole
 
 __all__ = ["DeviceMesh", "device_mesh", "format_group", "parse_group"]
 
@@ -75,10 +76,13 @@ def device_mesh(shape: Sequence[int] | None = None, names: Sequence[str] | None 
         raise CollectiveError(f"the mesh has {len(shape)} dimensions but {len(names)} names")
     if len(set(names)) != len(names):
         raise CollectiveError(f"two dimensions of the mesh have the same name: {', '.join(names)}")
-    for name, size in zip(names, shape, strict=True):
-        if size < 1:
-            raise CollectiveError(f"dimension {name!r} of the mesh has size {size}; it must be positive")
-    return DeviceMesh(tuple(shape), tuple(names))
+    counts = [whole(size) for size in shape]
+    for name, size, count in zip(names, shape, counts, strict=True):
+        if count is None or count < 1:
+            raise CollectiveError(
+                f"dimension {name!r} of the mesh has size {size!r}; it must be a positive whole number"
+            )
+    return DeviceMesh(tuple(count for count in counts if count), tuple(names))
 
 
 def parse_group(text: str) -> tuple[int, ...]:

@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pccl.errors import TopologyError
-from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse
+from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse, whole
 
 if TYPE_CHECKING:
     import networkx
@@ -124,17 +124,19 @@ class Topology:
         shape: Sequence[int] = (),
     ) -> Topology:
         """Build a topology link by link; ``npus`` is their number, or their names."""
-        names = [f"npu{i}" for i in range(npus)] if isinstance(npus, int) else list(npus)
+        number = whole(npus)
+        names = [f"npu{i}" for i in range(number)] if number is not None else list(cast(Sequence[str], npus))
         boxes, wires = list(switches), list(links)
         for switch in boxes:
-            if switch.buffer is not None and switch.buffer < 1:
-                raise TopologyError(f"switch {switch.name!r} has a buffer of {switch.buffer}; it must hold a chunk")
+            if switch.buffer is not None and (whole(switch.buffer) is None or switch.buffer < 1):
+                text = f"a buffer of {switch.buffer!r}; it must hold a chunk or more"
+                raise TopologyError(f"switch {switch.name!r} has {text}")
         count = len(names) + len(boxes)
         names += [switch.name or f"switch{i}" for i, switch in enumerate(boxes)]
         for i, wire in enumerate(wires):
             for end in (wire.src, wire.dst):
-                if not 0 <= end < count:
-                    raise TopologyError(f"link {i} ({wire.src} -> {wire.dst}): there is no device {end}")
+                if whole(end) is None or not 0 <= end < count:
+                    raise TopologyError(f"link {i} ({wire.src} -> {wire.dst}): there is no device {end!r}")
         return cls(
             name=name,
             kind=np.repeat(np.array([NPU, SWITCH], np.int8), [count - len(boxes), len(boxes)]),
@@ -235,7 +237,7 @@ class Topology:
         return replace(self, name=f"{self.name} transposed", src=self.dst, dst=self.src)
 
     def without(
-        self, *, links: Iterable[int | tuple[int, int]] = (), devices: Iterable[int] = (), name: str | None = None
+        self, *, links: Iterable[int | Sequence[int]] = (), devices: Iterable[int] = (), name: str | None = None
     ) -> Topology:
         """Return what is left when links or devices fail.
 
@@ -249,9 +251,7 @@ class Topology:
         Topology('pair, damaged': 2 NPUs, 1 link, 50GB/s, 500ns)
         """
         gone = np.zeros(self.num_devices, np.bool_)
-        for device in devices:
-            self._check_device(device)
-            gone[device] = True
+        gone[self._numbers(devices)] = True
         keep = ~(gone[self.src] | gone[self.dst])
         for link in links:
             keep[self._find_links(link)] = False
@@ -264,9 +264,7 @@ class Topology:
 
     def restrict(self, devices: Iterable[int]) -> Topology:
         """Return only these devices and the links among them; numbers stay as they are."""
-        keep = set(devices)
-        for device in keep:
-            self._check_device(device)
+        keep = set(self._numbers(devices))
         present = np.flatnonzero(self.kind != ABSENT).tolist()
         return self.without(devices=[d for d in present if d not in keep], name=f"{self.name}, restricted")
 
@@ -295,19 +293,25 @@ class Topology:
         devices: dict[str, Any] = {column: getattr(self, column)[:places] for column in _DEVICE_COLUMNS}
         return replace(self, name=f"{self.name}, unrolled", labels=self.labels[:places], **devices, **links)
 
-    def _check_device(self, device: int) -> None:
-        if not 0 <= device < self.num_devices or self.kind[device] == ABSENT:
-            raise TopologyError(f"{self.name} has no device {device}")
+    def _numbers(self, devices: Iterable[int]) -> list[int]:
+        if isinstance(devices, str) or not isinstance(devices, Iterable):
+            raise TopologyError(f"devices must be a list of device numbers, not {devices!r}")
+        numbers = [whole(device) for device in devices]
+        for device, number in zip(devices, numbers, strict=True):
+            if number is None or not 0 <= number < self.num_devices or self.kind[number] == ABSENT:
+                raise TopologyError(f"{self.name} has no device {device!r}")
+        return [number for number in numbers if number is not None]
 
-    def _find_links(self, link: int | tuple[int, int]) -> Ints:
-        if isinstance(link, tuple):
+    def _find_links(self, link: int | Sequence[int]) -> Ints:
+        if isinstance(link, tuple | list) and len(link) == 2:
             found = np.flatnonzero((self.src == link[0]) & (self.dst == link[1]))
             if not len(found):
                 raise TopologyError(f"{self.name} has no link {link[0]} -> {link[1]}")
             return found
-        if not 0 <= link < self.num_links:
-            raise TopologyError(f"{self.name} has no link {link}; it has {self.num_links}")
-        return np.array([link])
+        number = whole(link)
+        if number is None or not 0 <= number < self.num_links:
+            raise TopologyError(f"{self.name} has no link {link!r}; it has {self.num_links}")
+        return np.array([number])
 
     # --- as a value ----------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from pccl.errors import TopologyError
 from pccl.topology.core import ABSENT, Link, Switch, Topology
-from pccl.units import Bandwidth, Time
+from pccl.units import Bandwidth, Time, whole
 
 __all__ = [
     "dragonfly",
@@ -310,8 +310,8 @@ def fat_tree(
     >>> fat_tree(4)
     Topology('fat-tree:4': 16 NPUs, 20 switches, 96 links, 50GiB/s, 500ns)
     """
-    if arity < 2 or arity % 2:
-        raise TopologyError(f"a fat tree needs an even number of ports, at least 2, not {arity}")
+    if whole(arity) is None or arity < 2 or arity % 2:
+        raise TopologyError(f"a fat tree needs an even number of ports, at least 2, not {arity!r}")
     half = arity // 2
     npus = arity * half * half
     _affordable(6 * npus, "fat tree")
@@ -391,9 +391,10 @@ def _both(a: int, b: int, bandwidth: Bandwidth, latency: Time, exclusive: bool) 
 
 
 def _positive(count: int, what: str) -> int:
-    if not isinstance(count, int) or count < 1:
+    number = whole(count)
+    if number is None or number < 1:
         raise TopologyError(f"a {what} needs a positive number, not {count!r}")
-    return count
+    return number
 
 
 def _affordable(links: int, what: str) -> None:
