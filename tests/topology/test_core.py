@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pccl.errors import TopologyError, UnitError
-from pccl.topology import Link, Switch, Topology, mesh, ring, switch
+from pccl.topology import Link, Switch, Topology, fat_tree, mesh, parse_topology, ring, switch
 from pccl.topology.core import transmission_time
 from pccl.units import BytesPerSecond, Picoseconds
 from tests.strategies import topologies
@@ -183,3 +183,45 @@ def test_shape_counts_the_places_of_npus(network):
 
 def test_one_ring_is_not_another():
     assert ring(4) != ring(4, latency="1us")
+
+
+def test_unrolling_switches_that_are_joined_to_switches():
+    """One direct link for each pair of NPUs, which shares the links on its way with all others that take them."""
+    direct = fat_tree(4, bandwidth="60GB/s", latency="1us").unroll_switches()
+    assert (direct.num_npus, len(direct.switches), direct.num_links) == (16, 0, 16 * 15)
+    pair = {(int(s), int(d)): i for i, (s, d) in enumerate(zip(direct.src, direct.dst, strict=True))}
+    assert direct.latency[pair[0, 1]] == 2_000_000  # over one switch
+    assert direct.latency[pair[0, 15]] == 6_000_000  # over five
+    for npu in range(16):
+        assert direct.bandwidth[direct.src == npu].sum() <= 60 * 10**9
+
+
+def test_unrolling_keeps_numbers_and_separate_ways():
+    damaged = switch(4).without(devices=[1]).unroll_switches()
+    assert damaged.npus.tolist() == [0, 2, 3]
+    two_switches = parse_topology("a100:2").unroll_switches()
+    assert np.count_nonzero((two_switches.src == 0) & (two_switches.dst == 2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Topology.from_links(2, [Link(0, 1.5, "1GB/s", "0ns")]), "no device 1.5"),
+        (lambda: Topology.from_links(2, [Link("0", 1, "1GB/s", "0ns")]), "no device '0'"),
+        (lambda: switch(4, buffer=1.5), "a buffer of 1.5"),
+        (lambda: ring(True), "positive number, not True"),
+        (lambda: fat_tree("4"), "even number of ports"),
+        (lambda: ring(4).without(devices=3), "must be a list of device numbers"),
+        (lambda: ring(4).without(devices=["npu1"]), "no device 'npu1'"),
+        (lambda: ring(4).restrict("01"), "must be a list of device numbers"),
+        (lambda: ring(4).without(links=["x"]), "no link 'x'"),
+    ],
+)
+def test_numbers_are_numbers(wrong, message):
+    with pytest.raises(TopologyError, match=message):
+        wrong()
+
+
+def test_numbers_of_numpy_and_lists_of_files_are_fine():
+    assert ring(np.int64(4)).num_npus == 4
+    assert ring(4).without(links=[[0, 1]], devices=np.array([2])).num_npus == 3
