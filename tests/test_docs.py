@@ -28,6 +28,11 @@ def test_links_of_the_page_lead_somewhere(page):
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_is_left_to_fill_in(page):
+    assert not re.search(r"TODO|FIXME|XXX|[A-Z]+_TABLE", page.read_text(encoding="utf-8"))
+
+
 def test_demo_says_what_it_found(capsys):
     runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="__main__")
     said = capsys.readouterr().out

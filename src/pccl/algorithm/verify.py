@@ -157,9 +157,10 @@ class _Check:
             (takes, self.dst[takes], (self.arrival - self.transmission)[takes], "takes in"),
         ):
             end = begin + self.transmission[rows]
-            order = np.lexsort((begin, self.transfers.chunk[rows], device))
-            same = np.diff(device[order]) + np.diff(self.transfers.chunk[rows][order]) == 0
-            same &= (np.diff(device[order]) == 0) & (begin[order][1:] < end[order][:-1])
+            chunk = self.transfers.chunk[rows]
+            order = np.lexsort((begin, chunk, device))
+            same = (np.diff(device[order]) == 0) & (np.diff(chunk[order]) == 0)
+            same &= begin[order][1:] < end[order][:-1]
             if np.any(same):
                 k = order[1:][int(np.argmax(same))]
                 switch = self.topology.device_text(int(device[k]))

@@ -160,7 +160,7 @@ def _best(problem: Problem, order: str | None, routes: str | None) -> Solution:
     pieces = bool(np.any(problem.conditions.piece))
     orders = [order] if order else ["rounds", "farthest-first"] if roomy and pieces else ["farthest-first"]
     ways = [routes] if routes else ["any"] if roomy and single else ["minimal"]
-    for strategy in (Strategy(*choice) for choice in product(orders, ways, {steps, False})):
+    for strategy in (Strategy(*choice) for choice in product(orders, ways, (True, False) if steps else (False,))):
         if strategy != best.strategy:
             best = min(best, _solve(problem, strategy), key=lambda solution: solution.duration)
     return best
