@@ -51,6 +51,13 @@ class Jobs:
         """Whether some job has just one destination, so that its routes may be kept minimal."""
         return bool(np.any(self.row))
 
+    @property
+    def _haste(self) -> int:
+        """With many jobs, a hop nearer to the destination is worth waiting for half as long as a link is held."""
+        if len(self) <= SMALL or self.distance.max() > 2**50:  # times that are multiplied must still fit
+            return 0
+        return int(128 * self.net.hold.min() / self.net.travel.min())
+
     def in_order(self, order: str, minimal: bool, release: Ints, seed: int) -> tuple[Ints, Tasks]:
         """The permutation that an order asks for, and the jobs in it as the kernel wants them."""
         permutation = ORDERS[order](self.distance, self.piece, np.random.default_rng(seed))
@@ -66,7 +73,7 @@ class Jobs:
             remaining=remaining,
             unreachable=unreachable,
             minimal=minimal,
-            hasty=len(self) > SMALL,
+            haste=self._haste,
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pccl._kernels import kernel
+from pccl._kernels import inlined, kernel
 from pccl.synthesis.kernels.calendars import first_gap, free_from, full, occupy, stay
 from pccl.synthesis.kernels.heap import pop, push
 from pccl.synthesis.kernels.tables import (
@@ -55,6 +55,12 @@ def earliest_start(
         time = free - latency
 
 
+@inlined
+def weighted(time: int, haste: int) -> int:
+    """The time that remains, and what haste adds to it."""
+    return time + ((time * haste) >> 8)
+
+
 @kernel
 def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, ident: int) -> int:
     """Reach every destination of the task as early as possible; leaves labels in `work`, returns how many are missing.
@@ -77,8 +83,8 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
         wanted[tasks.destination[i]] = ident
     label[source, ARRIVAL], label[source, ARC] = tasks.release[task], NO_ARC
     unreachable = np.int64(tasks.unreachable)
-    weight = 2 + np.int64(tasks.hasty and minimal)
-    score = tasks.release[task] + ((np.int64(remaining[source]) * weight) >> 1)
+    haste = np.int64(tasks.haste) if minimal else np.int64(0)
+    score = tasks.release[task] + weighted(np.int64(remaining[source]), haste)
     relaxed, sequence = np.int64(0), np.int64(0)
     waiting, pending = np.int64(0), np.int64(0)  # entries in the heap, and devices that have arcs left to look at
     device, arc = source, first_arc[source]
@@ -108,7 +114,7 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
                 state[successor] = labelled
                 label[successor, ARRIVAL], label[successor, START] = arrival, start
                 label[successor, ARC], label[successor, SLOT] = arc, slot
-                ahead = (there * weight) >> 1
+                ahead = weighted(there, haste)
                 if single and arrival + ahead <= score:
                     follow = successor
                 else:
@@ -129,7 +135,7 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
             while waiting > 0 and device < 0:
                 waiting = pop(heap, waiting)
                 score, tie, device = heap[waiting, 0], heap[waiting, 1], heap[waiting, 2]
-                ahead = (np.int64(remaining[device]) * weight) >> 1
+                ahead = weighted(np.int64(remaining[device]), haste)
                 if state[device] == closed or label[device, ARRIVAL] + ahead != score:
                     device = np.int64(-1)
                 elif limited and must_wait(net, lanes, stores, work, device, size):

@@ -72,7 +72,7 @@ class Tasks(NamedTuple):
     remaining: NDArray[Any]  # [row, device]: unloaded time from the device to the destination of the row, in units
     unreachable: int  # what `remaining` says where there is no way
     minimal: bool  # only arcs that bring a chunk nearer to its one destination
-    hasty: bool  # on minimal routes, count the way ahead half as much again: faster, and nearly as good
+    haste: int  # on minimal routes, how much more the way ahead counts, in 1/256: faster, and nearly as good
 
 
 class Moves(NamedTuple):
