@@ -51,6 +51,12 @@ def test_cubes_and_tori():
     assert steps(network(pccl.topology.torus, 4, 4, 4), all_gather(everybody)) == 10.5
 
 
+def test_latency_takes_time_from_exclusive_links():
+    """A step is then latency and transmission together, and cuts count in steps."""
+    mesh = pccl.topology.mesh(8, 8, bandwidth="1GB/s", latency="1us", exclusive=True)
+    assert steps(mesh, all_to_all(range(64))) == 128 * 2
+
+
 def test_groups_share_the_network():
     mesh, rows = network(pccl.topology.mesh, 4, 4), pccl.device_mesh(row=4, column=4)["column"]
     quadrants = [[a, a + 1, a + 4, a + 5] for a in (0, 2, 8, 10)]

@@ -1,13 +1,15 @@
 """Lower bounds with certificates: how long any algorithm must take, and a few lines that prove it again.
 
 latency   the unloaded time of a chunk from one device to another
-cut       what must leave a set of devices, over the bandwidth that leaves it
+cut       what must leave a set of devices, over the rate at which its links carry it away
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from pccl.errors import VerificationError
 from pccl.synthesis.jobs import Jobs, gathering, reducing, roots
 from pccl.synthesis.ten import network, unloaded_times
 from pccl.topology import Topology
+from pccl.topology.core import transmission_time
 from pccl.units import Picoseconds
 
 __all__ = ["Bound", "bound_of", "lower_bound"]
@@ -124,9 +127,26 @@ def _cut(topology: Topology, conditions: Conditions, inside: Mask) -> int:
     """Picoseconds that the chunks which must leave the set need at least."""
     leaves = _any(inside[conditions.source_ids], conditions.source_offsets)
     leaves &= _any(~inside[conditions.destination_ids], conditions.destination_offsets)
-    size = int(conditions.bytes[leaves].sum())
-    bandwidth = int(topology.bandwidth[inside[topology.src] & ~inside[topology.dst]].sum())
-    return -(-size * 10**12 // bandwidth) if bandwidth else 0
+    rates, kind = _rates(topology, conditions)
+    count = np.bincount(kind[inside[topology.src] & ~inside[topology.dst]], minlength=len(rates))
+    rate = sum((int(n) * r for n, r in zip(count, rates, strict=True)), Fraction(0))
+    return math.ceil(int(conditions.bytes[leaves].sum()) / rate) if rate else 0
+
+
+def _rates(topology: Topology, conditions: Conditions) -> tuple[list[Fraction], NDArray[np.int64]]:
+    """Bytes per picosecond that links of each kind carry at most, and the kind of each link.
+
+    An exclusive link is held for its latency too, so that it carries the largest chunks at the best rate.
+    """
+    features = np.stack([topology.bandwidth, np.where(topology.exclusive, topology.latency, 0)])
+    (bandwidth, latency), kind = np.unique(features, axis=1, return_inverse=True)
+    largest = int(conditions.bytes.max(initial=1))
+    held = transmission_time(largest, bandwidth) + latency
+    rates = [
+        Fraction(largest, int(h)) if a else Fraction(int(b), 10**12)
+        for b, a, h in zip(bandwidth, latency, held, strict=True)
+    ]
+    return rates, kind.reshape(-1)
 
 
 def _any(values: Mask, offsets: NDArray[np.int64]) -> Mask:
@@ -172,16 +192,18 @@ class _Demand:
             self.sources[row, np.frombuffer(sources, np.int32)] = 1
             self.targets[row, np.frombuffer(targets, np.int32)] = 1
         self.bytes = np.array(list(rows.values()), np.float64)
+        rates, kind = _rates(topology, conditions)
+        self.rate = np.array([float(rate) for rate in rates])[kind] if len(kind) else np.zeros(0)
 
     def time(self, masks: Mask) -> NDArray[np.float64]:
-        """Seconds that what must leave each set needs at least."""
+        """Picoseconds that what must leave each set needs at least."""
         inside = masks.astype(np.float32)
         size = ((inside @ self.pairs) * (1 - inside)).sum(axis=1, dtype=np.float64)
         leaves = (inside @ self.sources.T > 0) & ((1 - inside) @ self.targets.T > 0)
         size += leaves @ self.bytes
         src, dst = self.topology.src, self.topology.dst
-        bandwidth = (masks[:, src] & ~masks[:, dst]) @ self.topology.bandwidth.astype(np.float64)
-        return np.asarray(np.divide(size, bandwidth, out=np.zeros(len(masks)), where=bandwidth > 0))
+        rate = (masks[:, src] & ~masks[:, dst]) @ self.rate
+        return np.asarray(np.divide(size, rate, out=np.zeros(len(masks)), where=rate > 0))
 
 
 def _candidates(topology: Topology, conditions: Conditions) -> Iterator[Mask]:
