@@ -183,15 +183,14 @@ class _Demand:
         target = conditions.destination_ids[conditions.destination_offsets[:-1][single]]
         pairs = np.bincount(source * n + target, conditions.bytes[single], n * n)
         self.pairs = pairs.reshape(n, n).astype(np.float32)
-        rows: dict[tuple[bytes, bytes], int] = {}
-        for chunk in np.flatnonzero(~single & (conditions.num_destinations > 0)).tolist():
-            key = conditions.sources(chunk).tobytes(), conditions.destinations(chunk).tobytes()
-            rows[key] = rows.get(key, 0) + int(conditions.bytes[chunk])
-        self.sources, self.targets = np.zeros((2, len(rows), n), np.float32)
-        for row, (sources, targets) in enumerate(rows):
-            self.sources[row, np.frombuffer(sources, np.int32)] = 1
-            self.targets[row, np.frombuffer(targets, np.int32)] = 1
-        self.bytes = np.array(list(rows.values()), np.float64)
+        # Pieces of a share have the same sources and destinations: one row stands for all of them.
+        share = np.cumsum(conditions.piece == 0) - 1
+        several = np.flatnonzero(~single & (conditions.piece == 0))
+        self.bytes = np.bincount(share, conditions.bytes)[share[several]] if len(several) else np.zeros(0)
+        self.sources, self.targets = np.zeros((2, len(several), n), np.float32)
+        for row, chunk in enumerate(several.tolist()):
+            self.sources[row, conditions.sources(chunk)] = 1
+            self.targets[row, conditions.destinations(chunk)] = 1
         rates, kind = _rates(topology, conditions)
         self.rate = np.array([float(rate) for rate in rates])[kind] if len(kind) else np.zeros(0)
 
