@@ -25,7 +25,7 @@ from pccl.errors import (
 if TYPE_CHECKING:
     from pccl import algorithm, analysis, collective, spec, synthesis, topology, units
     from pccl.algorithm import Algorithm, Provenance, Transfers, load, verify
-    from pccl.analysis import Bound, Simulation, lower_bound, simulate
+    from pccl.analysis import Baseline, Bound, Simulation, baseline, baselines, lower_bound, simulate
     from pccl.collective import (
         AllGather,
         AllReduce,
@@ -56,6 +56,7 @@ __all__ = [
     "AllReduce",
     "AllToAll",
     "AllToAllV",
+    "Baseline",
     "Bound",
     "Broadcast",
     "Collective",
@@ -86,6 +87,8 @@ __all__ = [
     "__version__",
     "algorithm",
     "analysis",
+    "baseline",
+    "baselines",
     "collective",
     "device_mesh",
     "load",
