@@ -3,6 +3,7 @@
 baselines   what people have today
 bounds      lower bounds with certificates
 kernels     compiled loops
+metrics     bandwidths as nccl-tests defines them
 simulator   simulate(): an algorithm run from its dependencies alone
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from pccl.analysis.baselines import Baseline, baseline, baselines
 from pccl.analysis.bounds import Bound, lower_bound
+from pccl.analysis.metrics import bandwidths
 from pccl.analysis.simulator import Simulation, simulate
 
-__all__ = ["Baseline", "Bound", "Simulation", "baseline", "baselines", "lower_bound", "simulate"]
+__all__ = ["Baseline", "Bound", "Simulation", "bandwidths", "baseline", "baselines", "lower_bound", "simulate"]

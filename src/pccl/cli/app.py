@@ -14,6 +14,7 @@ import click
 
 from pccl._version import __version__
 from pccl.cli.bound import bound
+from pccl.cli.compare import compare
 from pccl.cli.console import examples, print_error
 from pccl.cli.inspect import show, verify
 from pccl.cli.simulate import simulate
@@ -76,7 +77,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (synthesize, verify, show, simulate, bound, topology):
+for command in (synthesize, verify, show, simulate, bound, compare, topology):
     main.add_command(command)
 
 

@@ -1,0 +1,103 @@
+"""``pccl compare``: ours, what people have today, and what nobody can beat, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pccl.cli.console import examples, print_json, print_table, progress
+from pccl.cli.task import read_task, task_options
+from pccl.errors import PcclError
+
+if TYPE_CHECKING:
+    from pccl.collective import Collective
+    from pccl.topology import Topology
+
+__all__ = ["compare"]
+
+_COLUMNS = (">size", "algorithm", ">time us", ">algbw GB/s", ">busbw GB/s", ">of bound", ">ours is")
+
+
+@click.command(
+    short_help="Set an algorithm beside baselines and the bound.",
+    epilog=examples(
+        "pccl compare --topology mesh:8x8 --collective all-to-all --size 64MiB",
+        "pccl compare -t mesh:8x8 -c all-gather -s 8MiB --group 0-7 --chunks 4 --sizes 1M:64M",
+        "pccl compare examples/parallelism.yaml --json",
+    ),
+)
+@task_options
+@click.option("--sizes", metavar="FROM:TO", help="Compare at each power of two times FROM, up to TO: 1M:1G.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -> None:
+    """Set our algorithm beside baselines and the lower bound, given flags or a SPEC file.
+
+    Bandwidths are those of nccl-tests, for the first collective of the task; "of bound" is how near a time is to the
+    proven bound, and "ours is" how many times faster ours is.
+    """
+    if sizes is not None and flags["size"] is None and spec is None:
+        flags["size"] = sizes.partition(":")[0]
+    task = read_task(spec, flags)
+    rows = [
+        row
+        for collectives in _sweep(task.collectives, sizes)
+        for row in _measured(task.topology, collectives)
+    ]  # fmt: skip
+    if as_json:
+        print_json({"topology": task.topology.name, "rows": rows})
+    else:
+        print_table(_COLUMNS, map(_shown, rows), len(rows))
+
+
+def _sweep(collectives: tuple[Collective, ...], sizes: str | None) -> Iterator[tuple[Collective, ...]]:
+    if sizes is None:
+        yield collectives
+        return
+    from pccl.units import Bytes, parse
+
+    first, _, last = sizes.partition(":")
+    size, end = int(parse(Bytes, first, "first of --sizes")), int(parse(Bytes, last or first, "last of --sizes"))
+    while size <= end:
+        yield tuple(replace(collective, size=Bytes(size)) for collective in collectives)
+        size *= 2
+
+
+def _measured(topology: Topology, collectives: tuple[Collective, ...]) -> Iterator[dict[str, Any]]:
+    from pccl.analysis import baseline, baselines, lower_bound
+    from pccl.analysis.metrics import bandwidths
+    from pccl.synthesis import synthesize
+
+    with progress(quiet=False) as report:
+        times = {"pccl": int(synthesize(topology, *collectives, progress=report).duration)}
+    for entry in baselines():
+        try:
+            times[entry.name] = int(baseline(entry.name, topology, *collectives).duration)
+        except PcclError:  # it does not apply here
+            continue
+    bound = int(lower_bound(topology, *collectives).value)
+    members = len(collectives[0].ranks) or topology.num_npus
+    for name, time in {**times, "bound": bound}.items():
+        algorithm, bus = bandwidths(collectives[0], members, time)
+        yield {
+            "size": int(collectives[0].size),
+            "algorithm": name,
+            "time_ps": time,
+            "algbw": algorithm,
+            "busbw": bus,
+            "of_bound": bound / time if time else 1.0,
+            "speedup": time / times["pccl"] if times["pccl"] else 1.0,
+        }
+
+
+def _shown(row: dict[str, Any]) -> tuple[str, ...]:
+    from pccl.units import Bytes
+
+    return (
+        str(Bytes(row["size"])), row["algorithm"], f"{row['time_ps'] / 1e6:,.2f}", f"{row['algbw'] / 1e9:,.2f}",
+        f"{row['busbw'] / 1e9:,.2f}", f"{row['of_bound']:.1%}",
+        f"{row['speedup']:.2f}x" if row["algorithm"] not in ("pccl", "bound") else "",
+    )  # fmt: skip

@@ -1,0 +1,40 @@
+"""``pccl bound`` and ``pccl compare``: how good it is."""
+
+from __future__ import annotations
+
+import json
+
+from tests.end_to_end.program import pccl as run
+from tests.end_to_end.program import refused
+
+TASK = ("--topology", "mesh:4x4", "--collective", "all-to-all", "--size", "4MiB", "--group", "0-3", "--chunks", "2")
+
+
+def test_a_bound_comes_with_its_proof():
+    result = json.loads(run("bound", *TASK, "--json").stdout)
+    assert result["kind"] in ("cut", "latency")
+    assert result["bound_ps"] > 0
+    assert "what must leave" in run("bound", "-t", "mesh:4x4", "-c", "all-to-all", "-s", "16MiB").stdout
+
+
+def test_ours_stands_beside_baselines_and_the_bound():
+    rows = {row["algorithm"]: row for row in json.loads(run("compare", *TASK, "--json").stdout)["rows"]}
+    assert set(rows) == {"pccl", "direct", "confined", "bound"}
+    assert rows["bound"]["time_ps"] <= rows["pccl"]["time_ps"] < rows["direct"]["time_ps"]
+    assert rows["pccl"]["busbw"] == rows["pccl"]["algbw"] * 3 / 4
+    assert rows["direct"]["speedup"] == rows["direct"]["time_ps"] / rows["pccl"]["time_ps"]
+
+
+def test_baselines_that_do_not_apply_are_left_out():
+    rows = json.loads(run("compare", "-t", "ring:4", "-c", "all-reduce", "-s", "4MiB", "--json").stdout)["rows"]
+    assert [row["algorithm"] for row in rows] == ["pccl", "confined", "bound"]
+
+
+def test_a_sweep_over_sizes():
+    lines = run("compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "1M:4M").stdout.splitlines()
+    assert [line.split()[0] for line in lines if " pccl " in line] == ["1MiB", "2MiB", "4MiB"]
+
+
+def test_wrong_questions_get_one_line():
+    assert "has no unit" in refused("compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "1:4M")
+    assert "spec file" in refused("bound")
