@@ -65,3 +65,6 @@ def test_what_a_baseline_cannot_do():
         pccl.baseline("confined", ring, pccl.AllGather(size="2MiB", group=[0, 2]))
     with pytest.raises(pccl.PcclError, match="ignores the limits of switches"):
         pccl.baseline("direct", pccl.topology.switch(4, buffer=1), pccl.AllToAll(size="4MiB"))
+    cut_off = pccl.topology.ring(4).without(links=[(0, 1), (3, 0), (1, 0), (0, 3)])
+    with pytest.raises(pccl.InfeasibleError, match="chunk 0 cannot get from NPU 0 to NPU 1"):
+        pccl.baseline("direct", cut_off, pccl.AllToAll(size="4MiB"))

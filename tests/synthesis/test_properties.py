@@ -266,7 +266,7 @@ def test_a_topology_is_not_a_text() -> None:
 
 
 def test_what_takes_weeks_is_refused_before_times_overflow() -> None:
-    with pytest.raises(InfeasibleError, match=r"a chunk of 1TiB|1.09951TB|takes .* s over link"):
+    with pytest.raises(InfeasibleError, match=r"a chunk of 1TiB takes 1\.1e\+12 s over link"):
         synthesize(pccl.topology.ring(4, bandwidth="1B/s"), AllGather(pccl.units.Bytes(2**42)))
     with pytest.raises(InfeasibleError, match="too long to schedule"):
         synthesize(pccl.topology.ring(8, latency=pccl.units.Picoseconds(2**60)), AllGather("8B"))

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pccl.algorithm import Algorithm, Provenance
 from pccl.analysis.simulator import simulate
 from pccl.collective import COLLECTIVES, Collective, Conditions, compile_conditions
-from pccl.errors import InfeasibleError, PcclError
+from pccl.errors import PcclError
 from pccl.synthesis import synthesize
+from pccl.synthesis.jobs import gathering, roots
 from pccl.synthesis.ten import network, unloaded_times
 from pccl.topology import Topology
 
@@ -97,6 +98,7 @@ def _next_links(topology: Topology, conditions: Conditions, target: Ints) -> tup
     by_dimension = _dimension_order(topology, used)
     if by_dimension is not None:
         return by_dimension, row_of
+    gathering(topology, conditions, roots(conditions), steps=False)  # refuses what cannot be reached, by name
     # The same route for all sizes: that of the largest chunk.
     net = network(topology.transpose(), conditions.bytes.max(initial=1, keepdims=True))
     remaining = unloaded_times(net, used, np.zeros(len(used), np.int64))
@@ -106,18 +108,7 @@ def _next_links(topology: Topology, conditions: Conditions, target: Ints) -> tup
     for link in range(topology.num_links - 1, -1, -1):  # of equally short ways, the link with the least number
         src, dst = topology.src[link], topology.dst[link]
         towards[remaining[:, src] == remaining[:, dst] + travel[link], src] = link
-    _check_reachable(topology, conditions, towards, row_of)
     return towards, row_of
-
-
-def _check_reachable(topology: Topology, conditions: Conditions, towards: Ints, row_of: Ints) -> None:
-    chunk = np.repeat(np.arange(len(conditions)), conditions.num_destinations)
-    source = conditions.source_ids[conditions.source_offsets[:-1]][chunk]
-    lost = towards[row_of[conditions.destination_ids], source] < 0
-    if np.any(lost):
-        i = int(np.argmax(lost))
-        ends = (topology.device_text(int(source[i])), topology.device_text(int(conditions.destination_ids[i])))
-        raise InfeasibleError(f"chunk {chunk[i]} cannot get from {ends[0]} to {ends[1]} in {topology.name}")
 
 
 def _dimension_order(topology: Topology, targets: Ints) -> Ints | None:

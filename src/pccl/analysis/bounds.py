@@ -19,7 +19,7 @@ from pccl.errors import VerificationError
 from pccl.synthesis.jobs import Jobs, gathering, reducing, roots
 from pccl.synthesis.ten import network, unloaded_times
 from pccl.topology import Topology
-from pccl.topology.core import transmission_time
+from pccl.topology.core import NPU, transmission_time
 from pccl.units import Picoseconds
 
 __all__ = ["Bound", "bound_of", "lower_bound"]
@@ -218,14 +218,14 @@ def _candidates(topology: Topology, conditions: Conditions) -> Iterator[Mask]:
         masks.append(group)
         if collective == 63:  # of many groups, each one alone tells little
             break
-    is_npu = topology.kind == 0
+    is_npu = topology.kind == NPU
     for low in range(0, len(masks), MOST_CUTS // 2):
         some = np.array(masks[low : low + MOST_CUTS // 2])
         yield np.concatenate([some, ~some & is_npu])
 
 
 def _joined_pairs(topology: Topology) -> Iterator[Mask]:
-    is_npu = topology.kind == 0
+    is_npu = topology.kind == NPU
     joined = is_npu[topology.src] & is_npu[topology.dst] & (topology.src < topology.dst)
     for a, b in list(dict.fromkeys(zip(topology.src[joined].tolist(), topology.dst[joined].tolist(), strict=True)))[
         :4096
@@ -243,7 +243,7 @@ def _grid_prefixes(topology: Topology) -> Iterator[Mask]:
             for chosen in (coordinate <= place, coordinate == place):
                 mask = np.zeros(topology.num_devices, np.bool_)
                 mask[: len(chosen)] = chosen
-                yield mask & (topology.kind == 0)
+                yield mask & (topology.kind == NPU)
 
 
 def _boxes(topology: Topology) -> Iterator[Mask]:
@@ -259,7 +259,7 @@ def _boxes(topology: Topology) -> Iterator[Mask]:
             if np.array_equal(label, before):
                 break
         for box in np.unique(label[topology.npus])[:256]:
-            yield (label == box) & (topology.kind == 0)
+            yield (label == box) & (topology.kind == NPU)
 
 
 def _sweeps(topology: Topology) -> Iterator[Mask]:

@@ -24,6 +24,7 @@ from pccl.synthesis.orders import ORDERS
 from pccl.synthesis.placement import Part, Placed, move_up, place, turn_round
 from pccl.synthesis.ten import Ten, network, steps_help
 from pccl.topology import Topology
+from pccl.units import whole
 
 __all__ = ["Report", "synthesize"]
 
@@ -125,7 +126,7 @@ def synthesize(
         raise PcclError(
             f"the topology is {topology!r}; make one with pccl.topology, for example parse_topology('mesh:8x8')"
         )
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    if whole(seed) is None or seed < 0:
         raise PcclError(f"the seed must be a whole number from 0 on, not {seed!r}")
     report = progress or _silent
     conditions = compile_conditions(topology, collectives)

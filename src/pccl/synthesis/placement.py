@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pccl.errors import InternalError
 from pccl.synthesis import kernels
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.kernels import Moves, Network, Output, Work
@@ -65,6 +66,8 @@ def place(jobs: Jobs, ten: Ten, order: str, minimal: bool, release: Ints, seed: 
             ten.grow_lanes()
         elif status == kernels.STORE_FULL:
             ten.grow_stores()
+        elif status == kernels.STUCK:
+            raise InternalError(f"the search did not reach all destinations of chunk {jobs.chunk[permutation[task]]}")
     count, end, held = out.count.tolist()
     return Placed(permutation, out.first, out.arc[:count], out.start[:count], end, held)
 

@@ -18,6 +18,7 @@ from pccl.synthesis.kernels.tables import (
     OUTPUT_FULL,
     PAUSED,
     STORE_FULL,
+    STUCK,
     Columns,
     Lanes,
     Moves,
@@ -29,6 +30,6 @@ from pccl.synthesis.kernels.tables import (
 )  # fmt: skip
 
 __all__ = [
-    "DONE", "LANE_FULL", "NEVER", "OUTPUT_FULL", "PAUSED", "STORE_FULL", "Columns", "Lanes", "Moves", "Network",
-    "Output", "Stores", "Tasks", "Work", "assemble", "distances", "number_slots", "place", "replay",
+    "DONE", "LANE_FULL", "NEVER", "OUTPUT_FULL", "PAUSED", "STORE_FULL", "STUCK", "Columns", "Lanes", "Moves",
+    "Network", "Output", "Stores", "Tasks", "Work", "assemble", "distances", "number_slots", "place", "replay",
 ]  # fmt: skip

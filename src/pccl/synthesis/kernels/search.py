@@ -26,6 +26,7 @@ from pccl.synthesis.kernels.tables import (
     SLOT,
     START,
     STORE_FULL,
+    STUCK,
     Lanes,
     Network,
     Output,
@@ -316,7 +317,8 @@ def place(
         while True:
             work.search[0] += 1
             ident = work.search[0]
-            search(net, lanes, stores, tasks, work, task, ident)
+            if search(net, lanes, stores, tasks, work, task, ident) > 0:
+                return task, STUCK
             size = keep_useful(net, tasks, work, task, ident)
             if not net.limited or respect_limits(net, lanes, stores, tasks, work, task, size, tries):
                 break

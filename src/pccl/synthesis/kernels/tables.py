@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Indices = NDArray[np.int32]
 
-DONE, PAUSED, OUTPUT_FULL, LANE_FULL, STORE_FULL = 0, 1, 2, 3, 4
+DONE, PAUSED, OUTPUT_FULL, LANE_FULL, STORE_FULL, STUCK = 0, 1, 2, 3, 4, 5
 NEVER = np.int64(2**62)
 NO_ARC = np.int64(-1)
 FARTHEST = np.int64(2**38)  # as far as ties look; shifted by 24 bits it still fits
