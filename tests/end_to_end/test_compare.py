@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from tests.end_to_end.program import EXAMPLES, refused
 from tests.end_to_end.program import pccl as run
-from tests.end_to_end.program import refused
 
 TASK = ("--topology", "mesh:4x4", "--collective", "all-to-all", "--size", "4MiB", "--group", "0-3", "--chunks", "2")
 
@@ -37,4 +37,6 @@ def test_a_sweep_over_sizes():
 
 def test_wrong_questions_get_one_line():
     assert "has no unit" in refused("compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "1:4M")
+    assert "an empty range" in refused("compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "4M:1M")
+    assert "cannot change all-to-all-v" in refused("compare", EXAMPLES / "mix.yaml", "--sizes", "1M:2M")
     assert "spec file" in refused("bound")

@@ -61,6 +61,11 @@ def _sweep(collectives: tuple[Collective, ...], sizes: str | None) -> Iterator[t
 
     first, _, last = sizes.partition(":")
     size, end = int(parse(Bytes, first, "first of --sizes")), int(parse(Bytes, last or first, "last of --sizes"))
+    if not 0 < size <= end:
+        raise click.UsageError(f"--sizes {sizes!r} is an empty range; write for example 1M:1G")
+    for collective in collectives:
+        if collective.kind in ("all-to-all-v", "custom"):
+            raise click.UsageError(f"--sizes cannot change {collective.kind}, whose parts have sizes of their own")
     while size <= end:
         yield tuple(replace(collective, size=Bytes(size)) for collective in collectives)
         size *= 2
