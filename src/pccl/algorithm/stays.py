@@ -48,6 +48,13 @@ class Stays:
         return leaver
 
     @cached_property
+    def next(self) -> Ints:
+        """Per stay: the one of the same chunk in the same switch after it, or -1."""
+        after, again = np.full(len(self), -1, np.int64), np.flatnonzero(self.previous >= 0)
+        after[self.previous[again]] = again
+        return after
+
+    @cached_property
     def first_in(self) -> Ints:
         """Per stay: the transfer that is planned to bring the chunk first."""
         first = np.empty(len(self), np.int64)
@@ -69,11 +76,12 @@ class _Events(NamedTuple):
 
 def find_stays(transfers: Transfers, world: Topology) -> Stays:
     """The stays of a plan in the switches whose buffers are finite."""
-    events = _events(transfers, world.buffer != UNLIMITED)
-    row, comes, begin, end, switch, another = events
-    if not len(row):
+    finite = world.buffer != UNLIMITED
+    events = _events(transfers, finite) if np.any(finite) else None
+    if events is None or not len(events.row):
         nothing = np.empty(0, np.int64)
         return Stays(nothing, nothing, nothing, (nothing, nothing), (nothing, nothing))
+    row, comes, begin, end, switch, another = events
     whole = comes & ~transfers.reduce[row]
     whole[:-1] &= another[1:] | (end[:-1] <= begin[1:])
     opens = another.copy()

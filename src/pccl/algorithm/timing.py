@@ -184,10 +184,8 @@ def _stay_edges(stays: Stays, world: Topology, times: Times, count: int) -> list
     (into, in_stay), (out, out_stay), latency = stays.into, stays.out, times.latency
     leaver = stays.leavers(world.buffer)
     waiting = leaver[in_stay] >= 0
-    follower = np.full(len(stays), -1, np.int64)
-    follower[stays.previous[stays.previous >= 0]] = np.flatnonzero(stays.previous >= 0)
-    again = follower[out_stay] >= 0
-    comes_back = stays.first_in[follower[out_stay[again]]]
+    again = stays.next[out_stay] >= 0
+    comes_back = stays.first_in[stays.next[out_stay[again]]]
     return [
         (into, count + in_stay, times.travel[into]),
         (out, count + out_stay, times.transmission[out]),

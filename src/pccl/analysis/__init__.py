@@ -3,6 +3,7 @@
 baselines   what people have today
 kernels     compiled loops
 metrics     bandwidths as nccl-tests defines them
+queues      first come, first served
 simulator   simulate(): an algorithm run from its dependencies alone
 """
 
@@ -10,7 +11,17 @@ from __future__ import annotations
 
 from pccl.analysis.baselines import Baseline, baseline, baselines
 from pccl.analysis.metrics import bandwidths
-from pccl.analysis.simulator import Simulation, simulate
+from pccl.analysis.simulator import Simulation, Timeline, simulate
 from pccl.synthesis.bounds import Bound, lower_bound
 
-__all__ = ["Baseline", "Bound", "Simulation", "bandwidths", "baseline", "baselines", "lower_bound", "simulate"]
+__all__ = [
+    "Baseline",
+    "Bound",
+    "Simulation",
+    "Timeline",
+    "bandwidths",
+    "baseline",
+    "baselines",
+    "lower_bound",
+    "simulate",
+]
