@@ -10,8 +10,9 @@ order. Where switches have limits it also waits
 - for the beginning of every sending of an earlier stay of the same chunk, so that stays remain what they are: all
   transfers of a stay then still come before those of the next, the last of them being one that sends.
 
-A plan that keeps the limits keeps all these waits, so on its own network nothing starts later than planned; what keeps
-the waits keeps the limits, so the result is as correct as the plan.
+A plan that keeps the limits keeps all these waits, so on its own network nothing starts later than planned, and nothing
+waits forever; what keeps the waits keeps the limits, so the result is as correct as the plan. In a slower world a plan
+may prove impossible: two full switches can swap chunks only if each has sent its own before that of the other arrives.
 """
 
 from __future__ import annotations
@@ -212,6 +213,6 @@ def _explain_blocked(transfers: Transfers, world: Topology, stays: Stays, cause:
     switches = [int(stays.switch[node - count]) for node in circle if node >= count]
     switch = switches[0] if switches else int(transfers.dst[blocked])
     return (
-        f"in the planned order, the chunks block each other in {world.device_text(switch)}, whose limits the plan "
-        "was not made for; serve them first come, first served instead"
+        f"in the planned order, the chunks block each other in {world.device_text(switch)}: transfers take longer, or "
+        "its limits are tighter, than the plan was made for; try the discipline fifo, or a larger buffer"
     )

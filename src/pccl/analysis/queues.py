@@ -39,8 +39,8 @@ def first_come_starts(transfers: Transfers, world: Topology, times: Times) -> In
         blocked = np.flatnonzero(rooms.wanted & ~rooms.granted)
         switch = int(rooms.switch[blocked[0]])
         raise InfeasibleError(
-            f"first come, first served, the chunks block each other in {world.device_text(switch)}: all that its "
-            f"buffer of {world.buffer[switch]} holds wait for room elsewhere; serve in the planned order instead"
+            f"first come, first served, the chunks block each other in {world.device_text(switch)}: all places "
+            f"in its buffer of {world.buffer[switch]} wait for room elsewhere; serve in the planned order instead"
         )
     return service.start
 
