@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pccl.export import wire_kernels as kernels
 
-__all__ = ["Column", "concat", "constant", "digits", "field", "fixed64s", "grouped", "messages", "numbers", "spread"]
+__all__ = ["Column", "concat", "constant", "delimited", "digits", "field", "fixed64s", "grouped", "messages", "numbers", "spread",
+           "varint"]  # fmt: skip
 
 VARINT, EIGHT_BYTES, LENGTH = 0, 1, 2  # how the value of a field is written
 Bytes = NDArray[np.uint8]
@@ -63,7 +64,10 @@ class Column:
     @cached_property
     def lengths(self) -> Ints:
         """How many bytes each row has."""
-        return np.sum([lengths for _, lengths in self.parts], axis=0, dtype=np.int64)
+        total = self.parts[0][1].copy()
+        for _, lengths in self.parts[1:]:
+            total += lengths
+        return total
 
     def render(self) -> Bytes:
         """All rows, one after another."""
@@ -108,6 +112,11 @@ def fixed64s(tag: int, values: NDArray[Any]) -> Column:
 def messages(tag: int, content: Column) -> Column:
     """A field with a message or a text, in every row."""
     return concat(constant(key(tag, LENGTH), len(content.lengths)), _varints(content.lengths), content)
+
+
+def delimited(content: Column) -> Column:
+    """A message behind its length, in every row: how messages follow one another in a file."""
+    return concat(_varints(content.lengths), content)
 
 
 def digits(values: NDArray[Any]) -> Column:
