@@ -1,7 +1,7 @@
 """An algorithm as one JSON document: what a ``.pccl`` file holds, readable by anything.
 
-The transfers are four columns; four more follow from them and are written for the sake of other readers. When a document
-is loaded, those may be missing, and are checked where they are given.
+The transfers are four columns; four more follow from them and are written for the sake of other readers. When a
+document is loaded, those may be missing, and are checked where they are given.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def load_json(path: str | Path) -> Algorithm:
         raise FormatError(f"{path}: there is no such file")
     said = read_document(path, "an algorithm")
     if said.get("format") != FORMAT:
-        raise FormatError(f"{path} is not an algorithm of pccl: it does not say \"format\": \"{FORMAT}\"")
+        raise FormatError(f'{path} is not an algorithm of pccl: it does not say "format": "{FORMAT}"')
     if type(said.get("version")) is not int or said["version"] != VERSION:
         raise FormatError(f"{path} has version {said.get('version')}; this pccl reads version {VERSION}")
     try:
@@ -93,7 +93,7 @@ def _texts(algorithm: Algorithm) -> Iterator[bytes]:
     for name, value in heads.items():
         yield b'"%s": %s,\n' % (name.encode(), encode(value))
     yield b'"transfers": {\n'
-    columns = {"chunk": t.chunk, "link": t.link, "start_ps": t.start, "reduce": t.reduce}
+    columns: dict[str, NDArray[Any]] = {"chunk": t.chunk, "link": t.link, "start_ps": t.start, "reduce": t.reduce}
     columns |= {name: getattr(t, attribute) for name, attribute in _DERIVED.items()}
     for i, (name, column) in enumerate(columns.items()):
         yield b'%s"%s": %s' % (b",\n" if i else b"", name.encode(), encode(column.tolist()))

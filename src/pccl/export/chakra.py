@@ -1,8 +1,8 @@
 """Chakra execution traces: an algorithm as a custom collective of ASTRA-sim.
 
-Every NPU is a rank with a file of its own, in which a node receives each message and a node sends it on; a send waits for
-what it needs by naming those nodes. Beside them stand the files that make ASTRA-sim run the algorithm: a workload of one
-collective, the settings of the system, and where there is one the network.
+Every NPU is a rank with a file of its own, in which a node receives each message and a node sends it on; a send waits
+for what it needs by naming those nodes. Beside them stand the files that make ASTRA-sim run the algorithm: a workload
+of one collective, the settings of the system, and where there is one the network.
 """
 
 from __future__ import annotations
@@ -222,7 +222,11 @@ def _delimited(content: bytes) -> bytes:
 def _workload(algorithm: Algorithm, carrier: str) -> bytes:
     """One collective; how large it is matters only to the statistics of ASTRA-sim."""
     size = max(int(collective.size) for collective in algorithm.collectives)
-    values = (("is_cpu_op", field(BOOL, 0)), ("comm_type", field(INT64, _KINDS[carrier])), ("comm_size", field(INT64, size)))
+    values = (
+        ("is_cpu_op", field(BOOL, 0)),
+        ("comm_type", field(INT64, _KINDS[carrier])),
+        ("comm_size", field(INT64, size)),
+    )
     attributes = [field(ATTRIBUTE, field(1, name) + value) for name, value in values]
     node = field(ID, 1) + field(NAME, carrier) + field(TYPE, COLLECTIVE) + b"".join(attributes)
     return _delimited(field(1, _SCHEMA)) + _delimited(node)
@@ -261,5 +265,10 @@ def _network(topology: Topology) -> tuple[str, str]:
         return "", "none: ASTRA-sim's has one switch at most, which joins all NPUs"
     if not name:
         name, text = "FullyConnected", "a stand-in that has all links of this network, and more that are not used"
-    lines = {"topology": name, "npus_count": topology.num_npus, "bandwidth": bandwidth / 2**30, "latency": latency / 1000}
+    lines = {
+        "topology": name,
+        "npus_count": topology.num_npus,
+        "bandwidth": bandwidth / 2**30,
+        "latency": latency / 1000,
+    }
     return "".join(f"{key}: [ {value} ]\n" for key, value in lines.items()), f"network.yml, {text}"

@@ -89,11 +89,7 @@ def _ways(algorithm: Algorithm) -> tuple[Ints, Ints, Ints]:
         head = np.where(extended, fed_by[np.where(extended, offsets[ways[:, 0]] + place, 0)], -1)
         longer, same = np.column_stack([head, ways]), np.column_stack([ways, np.full(len(ways), -1)])
         ways = np.where(extended[:, None], longer, same)
-    return ways[:, 0], _last(ways), ways
-
-
-def _last(ways: Ints) -> Ints:
-    return ways[np.arange(len(ways)), (ways >= 0).sum(axis=1) - 1]
+    return ways[:, 0], ways[np.arange(len(ways)), np.sum(ways >= 0, axis=1) - 1], ways
 
 
 def _inputs(algorithm: Algorithm, first: Ints, last: Ints) -> tuple[Ints, Ints]:

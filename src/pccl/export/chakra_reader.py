@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pccl.errors import FormatError
 from pccl.export import chakra
@@ -90,7 +90,7 @@ def read(folder: str | Path, prefix: str = chakra.TRACE) -> Trace:
     12
     """
     paths = _paths(Path(folder), prefix)
-    nodes, about = [], {}
+    nodes, about = list[Node](), dict[str, Any]()
     for rank, path in enumerate(paths):
         try:
             head, *contents = _delimited(path.read_bytes())
@@ -128,15 +128,15 @@ def _node(rank: int, content: bytes) -> Node:
     number, name, kind, duration, waits_for = 0, "", 0, 0, []
     for tag, value in _fields(content):
         if tag == chakra.ID:
-            number = value
+            number = _int(value)
         elif tag == chakra.NAME:
             name = _bytes(value).decode()
         elif tag == chakra.TYPE:
-            kind = value
+            kind = _int(value)
         elif tag in (chakra.CONTROL, chakra.DATA):
             waits_for += [value] if isinstance(value, int) else _varints(value)
         elif tag == chakra.DURATION:
-            duration = value
+            duration = _int(value)
         elif tag == chakra.ATTRIBUTE:
             values.update([_attribute(_bytes(value))])
     if kind not in _NAMES:
@@ -206,13 +206,11 @@ def _unmatched(node: Node, twice: bool, nodes: list[Node]) -> str:
     what = f"it {verb} rank {node.peer} {node.size} bytes with tag {node.tag}"
     if twice:
         return f"{what}, and so does another node"
-    near = [
-        f"node {other.id} has tag {other.tag} and {other.size} bytes"
-        for other in nodes
-        if other.rank == node.peer and other.peer == node.rank and {other.kind, node.kind} == {chakra.SEND, chakra.RECEIVE}
-        and (other.tag == node.tag or other.size == node.size)
-    ]  # fmt: skip
-    return f"{what}, which that rank does not {ended}" + (f" ({near[0]})" if near else "")
+    opposite = chakra.SEND + chakra.RECEIVE - node.kind
+    others = (n for n in nodes if (n.kind, n.rank, n.peer) == (opposite, node.peer, node.rank))
+    near = [n for n in others if n.tag == node.tag or n.size == node.size]
+    hint = f" (its node {near[0].id} has tag {near[0].tag} and {near[0].size} bytes)" if near else ""
+    return f"{what}, which that rank does not {ended}{hint}"
 
 
 def _about(head: bytes) -> dict[str, Any]:
@@ -233,7 +231,7 @@ def _about(head: bytes) -> dict[str, Any]:
 
 @lru_cache(maxsize=100_000)  # most attributes are those of other nodes, byte for byte
 def _attribute(content: bytes) -> tuple[str, Any]:
-    name, result = "", None
+    name, result = "", cast(Any, None)
     for tag, value in _fields(content):
         if tag == 1:
             name = _bytes(value).decode()
@@ -301,6 +299,12 @@ def _varints(data: bytes) -> list[int]:
         value, at = _varint(data, at)
         values.append(value)
     return values
+
+
+def _int(value: int | bytes) -> int:
+    if not isinstance(value, int):
+        raise FormatError("this is no Chakra trace: a text or a message where a number belongs")
+    return value
 
 
 def _bytes(value: int | bytes) -> bytes:

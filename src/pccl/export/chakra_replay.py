@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pccl.algorithm import Algorithm, Provenance
 from pccl.analysis import kernels
 from pccl.analysis.kernels import Service
-from pccl.collective import collective_from_dict
+from pccl.collective import collective_from_dict, compile_conditions
 from pccl.errors import FormatError, InfeasibleError, PcclError, TopologyError
 from pccl.export import chakra
 from pccl.export.chakra_reader import Trace, read
@@ -60,10 +60,10 @@ class Replay:
             raise FormatError("the trace does not say which chunks its messages are; only those that pccl wrote do")
         chunk = np.array([send.chunk for send in sends], np.int64)[self.hop_message]
         reduce = np.array([send.reduce for send in sends], np.bool_)[self.hop_message]
-        is_npu = np.isin(np.arange(self.topology.num_devices), self.topology.npus)
-        if np.any(reduce & ~is_npu[self.topology.dst[self.hop_link]]):
-            raise FormatError("sums that pass a switch are sent one by one in a trace, and no algorithm of ours does that")
         collectives = [collective_from_dict(data) for data in noted]
+        sums = np.flatnonzero(compile_conditions(self.topology, collectives).reduces)
+        if np.any(np.isin(chunk, sums) & np.isin(self.topology.dst[self.hop_link], self.topology.switches)):
+            raise FormatError("a trace sends what a switch adds up one by one, which no algorithm over links does")
         made = Provenance("replay of a Chakra trace")
         return Algorithm.build(
             self.topology, collectives, chunk, self.hop_link, self.hop_start, reduce, provenance=made
@@ -78,8 +78,8 @@ def replay(trace: Trace | str | Path, topology: Topology, *, sends_end: str = "a
     trace
         The folder, or what :func:`pccl.export.chakra_reader.read` has read.
     topology
-        The network; its NPUs are the ranks, in their order. Messages of our own traces take the links that were planned,
-        others the way that is fastest when nothing else is under way.
+        The network; its NPUs are the ranks, in their order. Messages of our own traces take the links that were
+        planned, others the way that is fastest when nothing else is under way.
     sends_end
         ``"arrival"``: whoever waits for a send waits until it has arrived, as in ASTRA-sim. ``"departure"``: only until
         its last byte has left, so that the order on a link costs no time.
@@ -104,9 +104,7 @@ def replay(trace: Trace | str | Path, topology: Topology, *, sends_end: str = "a
     program = _Program(trace, topology, message, link, sends_end == "departure")
     start, end = program.run()
     hops = len(link)
-    return Replay(
-        trace, topology, message, link, start[:hops], end[hops : 2 * hops], Picoseconds(end.max(initial=0))
-    )
+    return Replay(trace, topology, message, link, start[:hops], end[hops : 2 * hops], Picoseconds(end.max(initial=0)))
 
 
 def _hops(trace: Trace, topology: Topology) -> tuple[Ints, Ints]:

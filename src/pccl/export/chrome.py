@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
@@ -74,9 +76,12 @@ def _slices(shown: Timeline, scale: int) -> Iterator[str]:
         if merged:
             name, more = f"{count} transfers", f'"transfers":{count}'
         else:
-            name, more = f"chunk {chunk_}", (
-                f'"piece":{piece},"arrival_ps":{lands},"reduce":{"true" if reduce else "false"},'
-                f'"collective":{kinds[collective]}'
+            name, more = (
+                f"chunk {chunk_}",
+                (
+                    f'"piece":{piece},"arrival_ps":{lands},"reduce":{"true" if reduce else "false"},'
+                    f'"collective":{kinds[collective]}'
+                ),
             )
         yield (
             f'{{"ph":"X","name":"{name}","pid":{src},"tid":{link},"ts":{_us(begin)},"dur":{_us(hold)},'
@@ -104,6 +109,6 @@ def _loads(shown: Timeline, scale: int) -> Iterator[str]:
             yield f'{{"ph":"C","name":"links held, %","pid":{device},"ts":{_us(time)},"args":{{"held":{share}}}}}'
 
 
-def _rows(*columns: np.ndarray) -> Iterator[tuple[int, ...]]:  # type: ignore[type-arg]
+def _rows(*columns: NDArray[Any]) -> Iterator[tuple[int, ...]]:
     for begin in range(0, len(columns[0]), _BLOCK):
         yield from zip(*(column[begin : begin + _BLOCK].tolist() for column in columns), strict=True)

@@ -1,14 +1,15 @@
-"""Traces for ui.perfetto.dev: a process for every device, a track for every link that leaves it, a slice for every
-transfer, arrows along the way of a chunk, and how busy the links of a device are.
+"""Traces for ui.perfetto.dev.
 
-A link is shown as busy while it is held; a chunk arrives when the latency of the link has passed as well.
+Shown are a process for every device, a track for every link that leaves it, a slice for every transfer, arrows along
+the way of a chunk, and how busy the links of a device are. A link is busy while it is held; a chunk arrives when the
+latency of the link has passed as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ def write(
     with replacing(path) as file:
         file.write(b"".join(_heads(algorithm)))
         _write_slices(file, shown, PICOSECONDS[unit])
-        file.write(_counters(shown, PICOSECONDS[unit]).render())
+        file.write(_counters(shown, PICOSECONDS[unit]).render().data)
     return {"slices": f"{len(shown.slices):,}", "arrows": f"{len(shown.before):,}"}
 
 
@@ -123,14 +124,14 @@ def _write_slices(file: BinaryIO, shown: Timeline, unit: int) -> None:
             (_ends(shown, event[is_end] // 2), np.flatnonzero(is_end)),
         )
         both = concat(*(spread(column, rows, len(event)) for column, rows in parts))
-        file.write(_packets(time[event], both).render())
+        file.write(_packets(time[event], both).render().data)
 
 
 def _begins(shown: Timeline, rows: Ints, flows: list[tuple[Ints, Ints]]) -> Column:
     count, s, t = len(rows), shown.slices, shown.algorithm.transfers
     first, conditions = s.first[rows], shown.algorithm.conditions
     chunk = t.chunk[first]
-    values = {"bytes": s.bytes[rows]}
+    values: dict[str, NDArray[Any]] = {"bytes": s.bytes[rows]}
     if np.any(s.count > 1):
         values["transfers"] = s.count[rows]
         name = concat(digits(s.count[rows]), constant(b" transfers", count))
@@ -156,7 +157,7 @@ def _event(kind: int, shown: Timeline, rows: Ints) -> Column:
     return concat(constant(field(_TYPE, kind), len(rows)), numbers(_TRACK_UUID, track))
 
 
-def _argument(name: str, values: NDArray[np.int64]) -> Column:
+def _argument(name: str, values: NDArray[Any]) -> Column:
     value = {"reduce": 2, "collective": 17}.get(name, 3)  # a truth value, an interned text, a number
     named = constant(field(1, _ARGUMENTS.index(name) + 1), len(values))
     return messages(_ANNOTATION, concat(named, numbers(value, values)))
@@ -181,7 +182,8 @@ def _packets(time: Ints, event: Column) -> Column:
 
 def _counters(shown: Timeline, unit: int) -> Column:
     """The load of every device that ever sends, and of all links."""
-    device, moment = np.nonzero(np.broadcast_to(shown.load.any(axis=1)[:, None], shown.load.shape))
+    busy = np.any(shown.load > 0, axis=1, keepdims=True)
+    device, moment = np.nonzero(np.broadcast_to(busy, shown.load.shape))
     order = np.argsort(moment, kind="stable")
     device, moment = device[order], moment[order]
     track = numbers(_TRACK_UUID, device + _first_tracks(shown.algorithm.topology)["load"])

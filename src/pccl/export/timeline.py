@@ -142,7 +142,7 @@ def _merged(slices: Slices) -> Slices:
 
 
 def _load(algorithm: Algorithm, slices: Slices, intervals: int) -> tuple[Ints, NDArray[np.float64]]:
-    """A link that is held from a moment on fills the rest of that interval and all that follow; its end takes it back."""
+    """A link held from a moment on fills the rest of that interval and all that follow; its end takes that back."""
     topology, width = algorithm.topology, max(-(-int(slices.end.max(initial=0)) // intervals), 1)
     device, held = topology.src[slices.link].astype(np.int64), np.zeros((topology.num_devices, intervals))
     for time, sign in ((slices.begin, 1), (slices.end, -1)):

@@ -15,8 +15,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from pccl.export import wire_kernels as kernels
 
-__all__ = ["Column", "concat", "constant", "delimited", "digits", "field", "fixed64s", "grouped", "messages", "numbers", "spread",
-           "varint"]  # fmt: skip
+__all__ = [
+    "Column",
+    "concat",
+    "constant",
+    "delimited",
+    "digits",
+    "field",
+    "fixed64s",
+    "grouped",
+    "messages",
+    "numbers",
+    "spread",
+    "varint",
+]
 
 VARINT, EIGHT_BYTES, LENGTH = 0, 1, 2  # how the value of a field is written
 Bytes = NDArray[np.uint8]
@@ -127,8 +139,8 @@ def digits(values: NDArray[Any]) -> Column:
     >>> concat(constant(b" no. ", 2), digits(np.array([7, 1234]))).render().tobytes()
     b' no. 7 no. 1234'
     """
-    text = values.astype(f"S{len(str(int(values.max(initial=0))))}")
-    content = text.view(np.uint8).reshape(len(text), -1)
+    width = len(str(int(values.max(initial=0))))
+    content = values.astype(f"S{width}").view(np.uint8).reshape(len(values), width)
     used = content != 0
     return Column(((content[used], used.sum(axis=1, dtype=np.int64)),))
 
