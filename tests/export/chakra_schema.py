@@ -1,4 +1,4 @@
-"""The part of Chakra's schema that traces of collectives use, so that Google's protocol buffers can read and write them."""
+"""The part of Chakra's schema that traces of collectives use, for Google's protocol buffers to read and write them."""
 
 from __future__ import annotations
 

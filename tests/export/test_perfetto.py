@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -213,7 +214,7 @@ def test_how_busy_links_are(algorithm: Algorithm, tmp_path: Path) -> None:
     simulation = pccl.simulate(algorithm)
     assert np.array_equal(simulation.start, algorithm.transfers.start)
     busy, topology = simulation.link_busy, algorithm.topology
-    (width,) = {b[0] - a[0] for track in counters.values() for a, b in zip(track, track[1:], strict=False)}
+    (width,) = {b[0] - a[0] for track in counters.values() for a, b in pairwise(track)}
     for (process, name), track in counters.items():
         own = busy if name == "all links held" else busy[topology.src == topology.labels.index(process)]
         held = sum(share for _, share in track[:-1]) / 100 * width * len(own)

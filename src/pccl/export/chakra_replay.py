@@ -21,6 +21,7 @@ from pccl.analysis.kernels import Service
 from pccl.collective import collective_from_dict, compile_conditions
 from pccl.errors import FormatError, InfeasibleError, PcclError, TopologyError
 from pccl.export import chakra
+from pccl.export.chakra_files import ABSENT
 from pccl.export.chakra_reader import Trace, read
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
@@ -39,7 +40,7 @@ class Replay:
     Attributes
     ----------
     hop_message, hop_link, hop_start, hop_arrival
-        One row per message and link that it takes: its place in ``trace.messages``, the link, and when.
+        One row per message and link that it takes: its place in ``trace.sends``, the link, and when.
     finish
         When the last node of the trace is done.
     """
@@ -54,19 +55,18 @@ class Replay:
 
     def to_algorithm(self) -> Algorithm:
         """The algorithm that the trace came from, timed as it was replayed; only for traces that we wrote."""
-        sends = [self.trace.nodes[send] for send, _ in self.trace.messages]
+        sends = self.trace.sends[self.hop_message]
+        chunk, reduce = (self.trace.nodes.attributes[name][sends] for name in ("pccl_chunk", "pccl_reduce"))
         noted = self.trace.about.get("collectives")
-        if not isinstance(noted, list) or any(send.chunk is None for send in sends):
+        if not isinstance(noted, list) or np.any(chunk == ABSENT):
             raise FormatError("the trace does not say which chunks its messages are; only those that pccl wrote do")
-        chunk = np.array([send.chunk for send in sends], np.int64)[self.hop_message]
-        reduce = np.array([send.reduce for send in sends], np.bool_)[self.hop_message]
         collectives = [collective_from_dict(data) for data in noted]
         sums = np.flatnonzero(compile_conditions(self.topology, collectives).reduces)
         if np.any(np.isin(chunk, sums) & np.isin(self.topology.dst[self.hop_link], self.topology.switches)):
             raise FormatError("a trace sends what a switch adds up one by one, which no algorithm over links does")
         made = Provenance("replay of a Chakra trace")
         return Algorithm.build(
-            self.topology, collectives, chunk, self.hop_link, self.hop_start, reduce, provenance=made
+            self.topology, collectives, chunk, self.hop_link, self.hop_start, reduce == 1, provenance=made
         )
 
 
@@ -108,28 +108,41 @@ def replay(trace: Trace | str | Path, topology: Topology, *, sends_end: str = "a
 
 
 def _hops(trace: Trace, topology: Topology) -> tuple[Ints, Ints]:
-    """The links of all messages: planned, or found."""
-    npus, routes = topology.npus.tolist(), []
+    """The messages and links of all hops: planned, or found."""
+    place = np.full(len(trace.nodes), -1, np.int64)
+    place[trace.sends] = np.arange(len(trace.sends))
+    planned, size = trace.nodes.route, trace.nodes.attributes["comm_size"]
+    is_send = place[planned.node] >= 0
+    message, link = place[planned.node[is_send]], planned.value[is_send]
+    unplanned = np.setdiff1d(np.arange(len(trace.sends)), message)
+    rows, ways = trace.sends[unplanned], list[tuple[int, ...]]()
     find = lru_cache(maxsize=None)(lambda src, dst, size: _fastest(topology, src, dst, size))
-    for send, _ in trace.messages:
-        node = trace.nodes[send]
-        src, dst = npus[node.rank], npus[node.peer]
-        routes.append(node.route or find(src, dst, node.size))
-        _check_route(topology, routes[-1], src, dst, str(node))
-    counts = np.array([len(route) for route in routes], np.int64)
-    return np.repeat(np.arange(len(routes)), counts), np.array([link for route in routes for link in route], np.int64)
+    for src, dst, bytes_ in zip(
+        trace.nodes.rank[rows].tolist(), trace.peer[rows].tolist(), size[rows].tolist(), strict=True
+    ):
+        ways.append(find(int(topology.npus[src]), int(topology.npus[dst]), bytes_))
+    message = np.concatenate([message, np.repeat(unplanned, [len(way) for way in ways])])
+    link = np.concatenate([link, np.array([link for way in ways for link in way], np.int64)])
+    order = np.argsort(message, kind="stable")
+    message, link = message[order], link[order]
+    _check_routes(trace, topology, message, link)
+    return message, link
 
 
-def _check_route(topology: Topology, route: tuple[int, ...], src: int, dst: int, what: str) -> None:
-    at = src
-    for link in route:
-        if not 0 <= link < topology.num_links or topology.src[link] != at:
-            text = f"its route takes link {link}, which does not begin at {topology.device_text(at)}"
-            raise TopologyError(f"{what}: {text} of {topology.name}; it was made for another network")
-        at = int(topology.dst[link])
-    if at != dst:
-        text = f"its route ends at {topology.device_text(at)} instead of {topology.device_text(dst)}"
-        raise TopologyError(f"{what}: {text} of {topology.name}; it was made for another network")
+def _check_routes(trace: Trace, topology: Topology, message: Ints, link: Ints) -> None:
+    """Raise unless the links of each message lead from its sender to its receiver."""
+    unknown = (link < 0) | (link >= topology.num_links)
+    known = np.where(unknown, 0, link)
+    first, last = np.ones((2, len(link)), np.bool_)
+    first[1:] = last[:-1] = message[1:] != message[:-1]
+    rows = trace.sends[message]
+    begin = np.where(first, topology.npus[trace.nodes.rank[rows]], np.append(-1, topology.dst[known][:-1]))
+    astray = unknown | (topology.src[known] != begin)
+    astray |= last & (topology.dst[known] != topology.npus[trace.peer[rows]])
+    if np.any(astray):
+        k = int(np.argmax(astray))
+        text = f"takes link {link[k]}, which does not lead from its sender to its receiver in {topology.name}"
+        raise TopologyError(f"{trace.nodes.text(int(rows[k]))} {text}; the trace was made for another network")
 
 
 def _fastest(topology: Topology, src: int, dst: int, size: int) -> tuple[int, ...]:
@@ -163,30 +176,23 @@ class _Program:
 
     def __init__(self, trace: Trace, topology: Topology, message: Ints, link: Ints, departure: bool) -> None:
         self.trace, self.hops = trace, len(link)
-        nodes, own = trace.nodes, 2 * self.hops + np.arange(len(trace.nodes))
-        ends = np.array(trace.messages, np.int64).reshape(-1, 2)
-        first = np.searchsorted(message, np.arange(len(ends)))
-        last = np.searchsorted(message, np.arange(len(ends)), side="right") - 1
-        hop = np.arange(self.hops)
+        own, hop = 2 * self.hops + np.arange(len(trace.nodes)), np.arange(self.hops)
+        first = np.searchsorted(message, np.arange(len(trace.sends)))
+        last = np.searchsorted(message, np.arange(len(trace.sends)), side="right") - 1
         onward = hop[:-1][message[:-1] == message[1:]] if self.hops else hop
         self.begins, self.ends = own.copy(), own.copy()  # per node: the step that waits, and the one waited for
-        self.begins[ends[:, 0]], self.ends[ends[:, 0]] = first, first if departure else last + self.hops
-        place = {(node.rank, node.id): i for i, node in enumerate(nodes)}
-        waits = [(place[node.rank, other], i) for i, node in enumerate(nodes) for other in node.waits_for]
-        before, after = np.array(waits, np.int64).reshape(-1, 2).T
-        self.before = np.concatenate([hop, onward + self.hops, last + self.hops, self.ends[before]])
-        self.after = np.concatenate([hop + self.hops, onward + 1, own[ends[:, 1]], self.begins[after]])
-        self.link = np.arange(2 * self.hops + len(nodes)) + topology.num_links
+        self.begins[trace.sends], self.ends[trace.sends] = first, first if departure else last + self.hops
+        self.before = np.concatenate([hop, onward + self.hops, last + self.hops, self.ends[trace.before]])
+        self.after = np.concatenate([hop + self.hops, onward + 1, own[trace.receptions], self.begins[trace.after]])
+        self.link = np.arange(2 * self.hops + len(trace.nodes)) + topology.num_links
         self.link[: self.hops] = link
         self.time = self._times(topology, message, link)
 
     def _times(self, topology: Topology, message: Ints, link: Ints) -> Ints:
-        nodes = self.trace.nodes
-        size = np.array([nodes[send].size for send, _ in self.trace.messages], np.int64)[message]
-        latency, exclusive = topology.latency[link], topology.exclusive[link]
-        hold = transmission_time(size, topology.bandwidth[link]) + np.where(exclusive, latency, 0)
-        compute = [node.duration if node.kind == chakra.COMPUTE else 0 for node in nodes]
-        return np.concatenate([hold, np.where(exclusive, 0, latency), np.array(compute, np.int64)])
+        nodes, latency = self.trace.nodes, np.where(topology.exclusive, 0, topology.latency)[link]
+        size = nodes.attributes["comm_size"][self.trace.sends[message]]
+        hold = transmission_time(size, topology.bandwidth[link]) + topology.latency[link] - latency
+        return np.concatenate([hold, latency, np.where(nodes.kind == chakra.COMPUTE, nodes.duration, 0)])
 
     def run(self) -> tuple[Ints, Ints]:
         """When each step begins and ends."""
@@ -214,4 +220,4 @@ class _Program:
             way.append(step)
             step = int(self.before[(self.after == step) & stuck[self.before]][0])
         nodes = dict.fromkeys(node_of[one] for one in way[way.index(step) :] if one in node_of)
-        return " waits for ".join(str(self.trace.nodes[i]) for i in (*nodes, next(iter(nodes))))
+        return " waits for ".join(self.trace.nodes.text(i) for i in (*nodes, next(iter(nodes))))
