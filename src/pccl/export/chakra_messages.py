@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl.algorithm import Algorithm
-from pccl.errors import PcclError
 from pccl.export.timeline import feeds
 
 __all__ = ["Messages", "messages_of"]
@@ -79,10 +78,6 @@ def _ways(algorithm: Algorithm) -> tuple[Ints, Ints, Ints]:
     while np.any(inner := is_switch[t.src[ways[:, 0]]]):
         head = ways[:, 0]
         width = np.where(inner, offsets[head + 1] - offsets[head], 1)
-        if np.any(width == 0):
-            i = int(head[np.argmin(width)])
-            link = algorithm.topology.link_text(int(t.link[i]))
-            raise PcclError(f"chunk {t.chunk[i]} leaves over {link} before it gets there; pccl verify says more")
         ways = np.repeat(ways, width, axis=0)
         place = np.arange(len(ways)) - np.repeat(np.cumsum(width) - width, width)
         extended = np.repeat(inner, width)

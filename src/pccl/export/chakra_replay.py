@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pccl.algorithm import Algorithm, Provenance
 from pccl.analysis import kernels
-from pccl.analysis.kernels import Service
+from pccl.analysis.kernels import Gates, Rooms, Service
 from pccl.collective import collective_from_dict, compile_conditions
 from pccl.errors import FormatError, InfeasibleError, PcclError, TopologyError
 from pccl.export import chakra
@@ -31,6 +31,12 @@ __all__ = ["Replay", "replay"]
 
 Ints: TypeAlias = NDArray[np.int64]
 SENDS_END = ("arrival", "departure")
+_NONE = np.empty(0, np.int64)
+_NO_ROOMS = Rooms(  # buffers are not limited here: a message is forwarded by the network, not by the trace
+    begins=np.empty(0, np.int32), leaves=np.empty(0, np.int32), switch=_NONE, left=_NONE, previous=_NONE, next=_NONE,
+    wanted=np.empty(0, np.bool_), granted=np.empty(0, np.bool_), first_transfer=_NONE, first=_NONE, last=_NONE,
+    following=_NONE, places=_NONE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +181,7 @@ class _Program:
     """
 
     def __init__(self, trace: Trace, topology: Topology, message: Ints, link: Ints, departure: bool) -> None:
-        self.trace, self.hops = trace, len(link)
+        self.trace, self.hops, self.links = trace, len(link), topology.num_links
         own, hop = 2 * self.hops + np.arange(len(trace.nodes)), np.arange(self.hops)
         first = np.searchsorted(message, np.arange(len(trace.sends)))
         last = np.searchsorted(message, np.arange(len(trace.sends)), side="right") - 1
@@ -196,21 +202,20 @@ class _Program:
 
     def run(self) -> tuple[Ints, Ints]:
         """When each step begins and ends."""
-        count, links = len(self.time), int(self.link.max(initial=0)) + 1
+        count, gates = len(self.time), len(self.time) + self.links
         missing = np.bincount(self.after, minlength=count)
         offsets = np.concatenate([[0], np.cumsum(np.bincount(self.before, minlength=count))])
         followers = self.after[np.argsort(self.before, kind="stable")]
-        start, end = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-        service = Service(
-            first=np.full(links, -1, np.int64), last=np.full(links, -1, np.int64), busy=np.zeros(links, np.bool_),
-            following=np.full(count, -1, np.int64), hold=self.time, travel=self.time, start=start, arrival=end,
+        start, events = np.full(count, -1, np.int64), np.zeros(2, np.int64)
+        service = Service(self.time, self.time, self.time, start, np.empty((count + gates + 2, 3), np.int64), events)
+        queues = Gates(
+            of=self.link.astype(np.int32)[:, None], busy=np.zeros(gates, np.bool_), first=np.full(gates, -1, np.int64),
+            last=np.full(gates, -1, np.int64), following=np.full(count, -1, np.int64),
         )  # fmt: skip
-        heap = np.empty((count + links + 2, 3), np.int64)
-        link = self.link.astype(np.int32)
-        kernels.serve_first_come(np.arange(count), link, offsets, followers, missing, service, heap)
+        kernels.serve_first_come(np.arange(count), offsets, followers, missing, service, queues, _NO_ROOMS)
         if np.any(start < 0):
             raise FormatError(f"the trace never ends: {self._cycle(start < 0)}")
-        return start, end
+        return start, start + self.time
 
     def _cycle(self, stuck: NDArray[np.bool_]) -> str:
         """Nodes that wait for one another, found by asking again and again for whom one waits."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl.algorithm import Algorithm
-from pccl.analysis.simulator import inputs_of
+from pccl.algorithm.timing import find_inputs
 from pccl.errors import PcclError
 
 __all__ = ["Slices", "Timeline", "feeds", "timeline"]
@@ -95,7 +95,7 @@ def feeds(algorithm: Algorithm, *, everything: bool = False) -> tuple[Ints, Ints
 
     What a copy replaces no longer counts, unless `everything` that the sender waits for is asked for.
     """
-    inputs, reduce = inputs_of(algorithm), algorithm.transfers.reduce
+    inputs, reduce = find_inputs(algorithm.transfers, algorithm.topology), algorithm.transfers.reduce
     after, before = np.arange(len(reduce)), inputs.newest
     pairs = []
     while len(after):
