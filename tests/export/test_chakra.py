@@ -242,9 +242,7 @@ def test_ways_of_different_length() -> None:
 
 
 def test_a_switch_that_sends_what_it_has_not(tmp_path: Path) -> None:
-    with pytest.raises(
-        PcclError, match=r"switch 3 \(hub\) is not planned to have chunk 0 at 0ps"
-    ):
+    with pytest.raises(PcclError, match=r"switch 3 \(hub\) is not planned to have chunk 0 at 0ps"):
         export(schedule(star(3), Broadcast("1kB"), (0, 3, 1, 0)), tmp_path / "out")
     assert not list(tmp_path.iterdir())
 

@@ -165,6 +165,23 @@ def test_what_is_no_document(tmp_path: Path, text: str, message: str) -> None:
         load(tmp_path / "odd.json")
 
 
+def test_the_schema_of_the_page(document: str, algorithm: Algorithm) -> None:
+    """It lists what is written, and demands what is needed."""
+    page = (Path(__file__).parents[2] / "docs" / "traces.md").read_text(encoding="utf-8")
+    schema = json.loads(page.partition("```json\n")[2].partition("```")[0])
+    data = json.loads(document)
+    for said, part, optional in (
+        (schema, data, {"provenance"}),
+        (schema["properties"]["transfers"], data["transfers"], {"src", "dst", "arrival_ps", "bytes"}),
+        (schema["properties"]["provenance"], data["provenance"], set(data["provenance"])),
+    ):
+        assert set(said["properties"]) == set(part)
+        assert set(said.get("required", [])) == set(part) - optional
+        assert said["additionalProperties"] is False
+    listed = page.partition("## In pandas")[2].partition("## JSON")[0]
+    assert all(f"`{name}`" in listed for name in tables.columns(algorithm))
+
+
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.json: there is no such file"):
         load(tmp_path / "none.json")
