@@ -27,8 +27,10 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     b'hello'
     """
     path = Path(path)
+    if path.is_dir():
+        raise FormatError(f"cannot write {path}: it is a folder")
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # a device or a pipe: written to, not replaced
+        if path.exists() and not path.is_file():  # a device or a pipe: written to, not replaced
             with path.open("wb") as file:
                 yield file
             return

@@ -546,6 +546,13 @@ def test_an_earlier_export_is_replaced(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_into_the_folder_where_one_is(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    export(pccl.synthesize(pccl.topology.ring(3), AllGather("3kB")), Path("."))
+    assert len(read(".").sends) == 6
+
+
 def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
     algorithm = pccl.synthesize(pccl.topology.ring(3), AllGather("3kB"))
     (tmp_path / "file").write_text("mine")

@@ -275,7 +275,7 @@ def test_an_algorithm_without_transfers(tmp_path: Path, suffix: str) -> None:
 
 def test_a_file_that_cannot_be_written(algorithm: Algorithm, tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(FormatError, match=r"cannot write .*folder\.csv: Is a directory"):
+    with pytest.raises(FormatError, match=r"cannot write .*folder\.csv: it is a folder"):
         pccl.export(algorithm, tmp_path / "folder.csv")
     with pytest.raises(FormatError, match=r"cannot write .*table\.csv: No such file or directory"):
         pccl.export(algorithm, tmp_path / "nowhere" / "table.csv")

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -68,7 +69,7 @@ def write(algorithm: Algorithm, path: str | Path, *, chain: bool = False) -> dic
     network, about = _network(algorithm.topology)
     kind = algorithm.collectives[0].kind
     carrier = kind if kind in _KINDS else "all-to-all"
-    with _Folder(Path(path)) as folder:
+    with _folder(Path(path)) as folder:
         for rank, content in enumerate(_traces(algorithm, sent, chain)):
             (folder / f"{TRACE}.{rank}.et").write_bytes(content)
             (folder / f"{WORKLOAD}.{rank}.et").write_bytes(_workload(algorithm, carrier))
@@ -84,36 +85,25 @@ def write(algorithm: Algorithm, path: str | Path, *, chain: bool = False) -> dic
     }
 
 
-class _Folder:
+@contextmanager
+def _folder(path: Path) -> Iterator[Path]:
     """A folder to write into, whose files move to their place when all are written."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.unfinished = path, path.with_name(f".{path.name}.{os.getpid()}")
-
-    def __enter__(self) -> Path:
-        if self.path.exists() and not self.path.is_dir():
-            raise FormatError(f"cannot write {self.path}: it is a file, and this format is a folder")
-        try:
-            self.unfinished.mkdir()
-        except OSError as error:
-            raise FormatError(f"cannot write {self.path}: {error.strerror or error}") from None
-        return self.unfinished
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        try:
-            if error is None:
-                self.path.mkdir(exist_ok=True)
-                for old in (*self.path.glob(f"{TRACE}.*.et"), *self.path.glob(f"{WORKLOAD}.*.et")):
-                    old.unlink()
-                (self.path / "network.yml").unlink(missing_ok=True)
-                for new in self.unfinished.iterdir():
-                    new.replace(self.path / new.name)
-        except OSError as problem:
-            raise FormatError(f"cannot write {self.path}: {problem.strerror or problem}") from None
-        finally:
-            shutil.rmtree(self.unfinished, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise FormatError(f"cannot write {self.path}: {error.strerror or error}") from None
+    if path.exists() and not path.is_dir():
+        raise FormatError(f"cannot write {path}: it is a file, and this format is a folder")
+    place = path.resolve()
+    unfinished = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        unfinished.mkdir()
+        yield unfinished
+        path.mkdir(exist_ok=True)
+        for old in (*path.glob(f"{TRACE}.*.et"), *path.glob(f"{WORKLOAD}.*.et"), path / "network.yml"):
+            old.unlink(missing_ok=True)
+        for new in unfinished.iterdir():
+            new.replace(path / new.name)
+    except OSError as error:
+        raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 # --- traces ----------------------------------------------------------------------------------------------------------
