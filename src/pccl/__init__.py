@@ -2,7 +2,7 @@
 
 Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy and Numba::
 
-    errors · units ──► topology ──► collective ──► algorithm ──► synthesis ──► analysis ──► cli
+    errors · units ──► topology ──► collective ──► algorithm ──► synthesis ──► analysis ──► export ──► cli
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ if TYPE_CHECKING:
         SendRecv,
         device_mesh,
     )
+    from pccl.export import export
     from pccl.spec import Spec, load_spec
     from pccl.synthesis import synthesize
     from pccl.topology import Link, Switch, Topology
 
-_PACKAGES = ("units", "topology", "collective", "algorithm", "synthesis", "analysis", "spec")
+_PACKAGES = ("units", "topology", "collective", "algorithm", "synthesis", "analysis", "spec", "export")
 
 __all__ = [
     "Algorithm",
@@ -91,6 +92,7 @@ __all__ = [
     "baselines",
     "collective",
     "device_mesh",
+    "export",
     "load",
     "load_spec",
     "lower_bound",

@@ -16,6 +16,7 @@ from pccl._version import __version__
 from pccl.cli.bound import bound
 from pccl.cli.compare import compare
 from pccl.cli.console import examples, print_error
+from pccl.cli.export import export
 from pccl.cli.inspect import show, verify
 from pccl.cli.simulate import simulate
 from pccl.cli.synthesize import synthesize
@@ -77,7 +78,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (synthesize, verify, show, simulate, bound, compare, topology):
+for command in (synthesize, verify, show, simulate, bound, compare, export, topology):
     main.add_command(command)
 
 

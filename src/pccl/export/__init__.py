@@ -1,0 +1,67 @@
+"""Algorithms for others: files that runtimes execute, simulators replay, and people look at.
+
+registry           the formats by name, with their options
+lowering           from transfers over links to sends between NPUs, shared by the formats that run
+msccl              MSCCL-IR XML
+msccl_interpreter  runs an MSCCL-IR file, ours or not, and says what is wrong with it
+msccl_importer     MSCCL-IR XML as an algorithm on a topology
+
+Calling the package exports: ``pccl.export(algorithm, "algo.xml")``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pccl.export.registry import FORMATS, Format, Option, find_format
+
+if TYPE_CHECKING:
+    from pccl.algorithm import Algorithm
+
+__all__ = ["FORMATS", "Format", "Option", "export", "find_format"]
+
+
+def export(algorithm: Algorithm, path: str | Path, format: str | None = None, **options: Any) -> Mapping[str, str]:  # noqa: A002
+    """Write an algorithm in the format of another program.
+
+    Parameters
+    ----------
+    algorithm
+        What to write.
+    path
+        The file, or for some formats the folder, to write.
+    format
+        One of :data:`FORMATS`; by default the one that the end of the path stands for.
+    **options
+        What the format offers; ``pccl export --help`` lists all of them.
+
+    Returns
+    -------
+    Mapping
+        What has been written, by name, for people.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> pccl.export(None, "a.xls")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    pccl.errors.PcclError: a.xls does not end like any format; say which: msccl, mscclpp, ...
+    """
+    chosen = find_format(path, format)
+    chosen.check_options(options)
+    return dict(chosen.writer(algorithm, Path(path), **options) or {})
+
+
+class _Callable(ModuleType):
+    """A module that can be called, since ``pccl.export`` names both the package and the verb."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Mapping[str, str]:
+        return export(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,153 @@
+"""The formats by name. Their modules are imported when they are used, so that listing them costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pccl.errors import PcclError
+
+__all__ = ["FORMATS", "Format", "Option", "find_format"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One keyword of a writer, which is also a flag of the program.
+
+    Parameters
+    ----------
+    name
+        The keyword; the flag is ``--name`` with hyphens.
+    kind
+        ``"flag"``, ``"choice"``, ``"count"`` (a positive whole number), ``"size"`` (text such as ``"64KiB"``) or
+        ``"text"``.
+    help
+        One line for people.
+    choices
+        For a choice: what there is, the default first.
+    opposite
+        For a flag that may also be turned off: the other name.
+    """
+
+    name: str
+    kind: str
+    help: str
+    choices: tuple[str, ...] = ()
+    opposite: str = ""
+
+    @property
+    def flag(self) -> str:
+        """What the option is called on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+@dataclass(frozen=True)
+class Format:
+    """Something to export to.
+
+    Parameters
+    ----------
+    name, description
+        What to call it, and one line on what it is.
+    target
+        The function that writes it, as ``module:function``: it takes an algorithm, a path, and the options as keywords,
+        and returns what it has written, by name, for people (or nothing).
+    suffixes
+        How paths of this format end; the longest end that fits decides.
+    options
+        The keywords that it takes.
+    checker
+        The function that checks a file of this format, as ``module:function``: it takes a path, and returns a list of
+        problems (lines of text) and a mapping with facts.
+    """
+
+    name: str
+    description: str
+    target: str
+    suffixes: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+    checker: str = ""
+
+    @property
+    def writer(self) -> Callable[..., Any]:
+        """The function that writes this format."""
+        return _load(self.target)
+
+    def check_options(self, names: Iterable[str], spell: Callable[[str], str] = repr) -> None:
+        """Raise unless all names are options of this format; `spell` writes a name in the message."""
+        known = [option.name for option in self.options]
+        for name in names:
+            if name not in known:
+                there = f"its options are {', '.join(map(spell, known))}" if known else "it has none"
+                raise PcclError(f"the format {self.name} has no option {spell(name)}; {there}")
+
+
+_GROUPS = Option("all_ranks", "flag", "All NPUs take part; those outside the group contribute nothing and only relay.")
+_PLACE = Option("in_place", "flag", "Whether input and output are one buffer.", opposite="out_of_place")
+_SIZES = (
+    Option("min_bytes", "size", "The smallest buffer that the runtime uses the algorithm for."),
+    Option("max_bytes", "size", "The largest buffer that the runtime uses the algorithm for."),
+)
+_PROTOCOL = Option("protocol", "choice", "How messages are sent.", choices=("Simple", "LL", "LL128"))
+
+FORMATS: dict[str, Format] = {
+    f.name: f
+    for f in (
+        Format(
+            "msccl",
+            "MSCCL-IR XML, which MSCCL, its executor for NCCL, and RCCL run",
+            "pccl.export.msccl:write",
+            (".xml",),
+            (
+                Option("target", "choice", "Whose limits count.", choices=("executor", "rccl", "msccl")),
+                Option("instances", "count", "Run everything this many times side by side, each on its part."),
+                _PLACE, *_SIZES, _PROTOCOL, _GROUPS,
+            ),
+            checker="pccl.export.msccl_interpreter:check",
+        ),
+        Format("mscclpp", "an execution plan of MSCCL++", "pccl.export.mscclpp:write", (".plan.json",)),
+        Format("chakra", "Chakra execution traces for ASTRA-sim, a folder", "pccl.export.chakra:write"),
+        Format("perfetto", "a trace for ui.perfetto.dev", "pccl.export.perfetto:write", (".pftrace",)),
+        Format("chrome", "a trace for chrome://tracing", "pccl.export.perfetto:write_chrome", (".trace.json",)),
+        Format("json", "everything, as one JSON document", "pccl.export.tables:write_json", (".json",)),
+        Format("csv", "one row per transfer, as text", "pccl.export.tables:write_csv", (".csv",)),
+        Format("parquet", "one row per transfer, in columns", "pccl.export.tables:write_parquet", (".parquet",)),
+    )
+}  # fmt: skip
+
+
+def find_format(path: str | Path, name: str | None = None) -> Format:
+    """The format of this name, or the one that the end of the path stands for.
+
+    Examples
+    --------
+    >>> find_format("algo.xml").name, find_format("a.trace.json").name, find_format("a.json").name
+    ('msccl', 'chrome', 'json')
+    """
+    if name is not None:
+        if name not in FORMATS:
+            raise PcclError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
+        return FORMATS[name]
+    ends = {suffix: f for f in FORMATS.values() for suffix in f.suffixes if Path(path).name.endswith(suffix)}
+    if not ends:
+        raise PcclError(f"{path} does not end like any format; say which: {', '.join(FORMATS)}")
+    return ends[max(ends, key=len)]
+
+
+def check_file(path: str | Path, name: str | None = None, **options: Any) -> tuple[list[str], dict[str, str]]:
+    """Check a file of a runtime: the problems found, each one line, and facts for people."""
+    chosen = find_format(path, name)
+    if not chosen.checker:
+        there = ", ".join(f.name for f in FORMATS.values() if f.checker)
+        raise PcclError(f"{path}: files of the format {chosen.name} cannot be checked; those that can are {there}")
+    problems, facts = _load(chosen.checker)(path, **options)
+    return list(problems), dict(facts)
+
+
+def _load(target: str) -> Callable[..., Any]:
+    module, _, function = target.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
