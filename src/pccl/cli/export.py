@@ -33,8 +33,8 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
             settings["is_flag"] = True
         elif option.kind == "choice":
             settings["type"] = click.Choice(option.choices)
-        elif option.kind == "count":
-            settings |= {"type": click.IntRange(1), "metavar": "N"}
+        elif option.kind in ("count", "number"):
+            settings |= {"type": click.IntRange(1 if option.kind == "count" else 0), "metavar": "N"}
         else:
             settings["metavar"] = option.kind.upper()
         command = click.option(f"{option.flag}{opposite}", option.name, **settings)(command)

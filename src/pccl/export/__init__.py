@@ -1,10 +1,10 @@
 """Algorithms for others: files that runtimes execute, simulators replay, and people look at.
 
-registry           the formats by name, with their options
-lowering           from transfers over links to sends between NPUs, shared by the formats that run
-msccl              MSCCL-IR XML
-msccl_interpreter  runs an MSCCL-IR file, ours or not, and says what is wrong with it
-msccl_importer     MSCCL-IR XML as an algorithm on a topology
+registry   the formats by name, with their options
+tracing    messages between NPUs, followed through switches
+layouts    where chunks lie in buffers
+lowering   the program of the ranks, shared by the formats that run
+msccl      MSCCL-IR XML
 
 Calling the package exports: ``pccl.export(algorithm, "algo.xml")``.
 """

@@ -22,8 +22,8 @@ class Option:
     name
         The keyword; the flag is ``--name`` with hyphens.
     kind
-        ``"flag"``, ``"choice"``, ``"count"`` (a positive whole number), ``"size"`` (text such as ``"64KiB"``) or
-        ``"text"``.
+        ``"flag"``, ``"choice"``, ``"count"`` (a whole number from 1 on), ``"number"`` (from 0 on), ``"size"`` (text
+        such as ``"64KiB"``) or ``"text"``.
     help
         One line for people.
     choices
@@ -86,6 +86,7 @@ class Format:
 
 
 _GROUPS = Option("all_ranks", "flag", "All NPUs take part; those outside the group contribute nothing and only relay.")
+_COLLECTIVE = Option("collective", "number", "Which of several collectives to write, counted from 0.")
 _PLACE = Option("in_place", "flag", "Whether input and output are one buffer.", opposite="out_of_place")
 _SIZES = (
     Option("min_bytes", "size", "The smallest buffer that the runtime uses the algorithm for."),
@@ -104,9 +105,12 @@ FORMATS: dict[str, Format] = {
             (
                 Option("target", "choice", "Whose limits count.", choices=("executor", "rccl", "msccl")),
                 Option("instances", "count", "Run everything this many times side by side, each on its part."),
+                Option("channels", "count", "At most this many channels between two ranks. Default: as routes need."),
                 _PLACE, *_SIZES, _PROTOCOL, _GROUPS,
+                Option("padded", "flag", "all-to-all-v: write an alltoall with shares as large as the largest."),
+                _COLLECTIVE,
             ),
-            checker="pccl.export.msccl_interpreter:check",
+            checker="pccl.export.msccl:check",
         ),
         Format("mscclpp", "an execution plan of MSCCL++", "pccl.export.mscclpp:write", (".plan.json",)),
         Format("chakra", "Chakra execution traces for ASTRA-sim, a folder", "pccl.export.chakra:write"),
