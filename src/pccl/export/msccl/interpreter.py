@@ -8,7 +8,6 @@ out of place as the file says, no race and exact results on real numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,35 +18,13 @@ from pccl.errors import PcclError
 from pccl.export.msccl.execution import Execution, Node, connect
 from pccl.export.msccl.file import Algo, Gpu, parse, read
 from pccl.export.msccl.rules import broken_rules
-from pccl.export.msccl.targets import COLLECTIVES, DEPTHS, find_target
+from pccl.export.msccl.targets import DEPTHS, find_target
+from pccl.export.msccl.task import Task
 
 __all__ = ["check", "check_text"]
 
 Values = NDArray[Any]
 _WIDTH = 2  # numbers per chunk, of each sort
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What the file should compute: for whom, and how much of every share."""
-
-    algo: Algo
-    group: tuple[int, ...]
-    shares: Sequence[Sequence[int]] | None
-    in_place: bool
-
-    @property
-    def kind(self) -> str:
-        return COLLECTIVES[self.algo.coll]
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Chunks of input and output of one rank."""
-        whole, share = self.algo.nchunksperloop, self.algo.nchunksperloop // self.algo.ngpus
-        return {"all-gather": (share, whole), "reduce-scatter": (whole, share)}.get(self.kind, (whole, whole))
-
-    def __str__(self) -> str:
-        return "in place" if self.in_place else "out of place"
 
 
 def check(
@@ -112,7 +89,7 @@ def _check(
         return problems, facts
     for flag, in_place in ((algo.outofplace, False), (algo.inplace, True)):
         if flag:
-            problems += _Machine(_Task(algo, members, shares, in_place)).run(execution)
+            problems += _Machine(Task(algo, members, in_place, shares)).run(execution)
     return problems, facts | {"results": "exact, without races or deadlock"} if not problems else facts
 
 
@@ -132,13 +109,9 @@ def _facts(algo: Algo) -> dict[str, str]:
 class _Memory:
     """The buffers of one rank as one stretch of memory, and who has touched what."""
 
-    def __init__(self, task: _Task, gpu: Gpu, rng: np.random.Generator) -> None:
+    def __init__(self, task: Task, gpu: Gpu, rng: np.random.Generator) -> None:
         inputs, outputs = task.sizes
-        share = min(inputs, outputs) * gpu.id if inputs != outputs else 0
-        self.first = {"i": 0, "o": inputs, "s": inputs + outputs}
-        if task.in_place:
-            self.first = {"i": share if inputs < outputs else 0, "o": share if inputs > outputs else 0}
-            self.first["s"] = max(inputs, outputs)
+        self.first = task.buffers(gpu.id)
         self.size = {"i": inputs, "o": outputs, "s": gpu.s_chunks}
         total = self.first["s"] + gpu.s_chunks
         # Whole numbers, and binary fractions that add up without rounding.
@@ -156,7 +129,7 @@ class _Memory:
 class _Machine:
     """All ranks, executing step by step."""
 
-    def __init__(self, task: _Task) -> None:
+    def __init__(self, task: Task) -> None:
         rng = np.random.default_rng(7)
         self.task, self.problems = task, list[str]()
         self.memory = {gpu.id: _Memory(task, gpu, rng) for gpu in sorted(task.algo.gpus, key=lambda gpu: gpu.id)}
