@@ -79,7 +79,7 @@ def write(
     task = _task(algorithm, collective, runtime, in_place, padded)
     place = False if in_place is None and isinstance(task, AllToAll | AllToAllV) else in_place
     program = lower(algorithm, collective=collective, in_place=place, all_ranks=all_ranks, padded=padded)
-    units = Units.of(program, _share(task, program), instances, interleaved=padded)
+    units = Units.of(program, _share(task, program), instances, apart=padded)
     _check_offsets(units, instances)
     ranks = arrange(program, units, runtime, channels)
     head = _head(algorithm, task, program, units, runtime, protocol, place, sizes, ranks)
