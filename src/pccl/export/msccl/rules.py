@@ -58,8 +58,10 @@ def _of_algo(algo: Algo, target: Target) -> Iterator[str]:
             yield f"algo: {name} is {getattr(algo, name)}; it must be 0 or 1"
     if not (algo.inplace or algo.outofplace):
         yield "algo: it is neither for in place nor for out of place, so that the runtimes never choose it"
-    if algo.maxBytes <= 0 or algo.maxBytes < algo.minBytes:
-        yield f"algo: sizes from {algo.minBytes} to {algo.maxBytes} bytes; write a finite maximum above the minimum"
+    if algo.maxBytes == 0 and target.name == "msccl":
+        yield "algo: a maxBytes of 0, which other runtimes take for no limit, keeps the original MSCCL from using it"
+    elif algo.maxBytes != 0 and algo.maxBytes < max(algo.minBytes, 1):
+        yield f"algo: there are no sizes from {algo.minBytes} to {algo.maxBytes} bytes"
     ids = sorted(gpu.id for gpu in algo.gpus)
     if ids != list(range(algo.ngpus)):
         yield f"algo: ngpus is {algo.ngpus}, but there are {len(ids)} gpus with the ids {_few(ids)}"
