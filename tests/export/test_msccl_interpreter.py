@@ -144,6 +144,22 @@ def test_rules(text, message):
     assert any(message in line for line in check_text(text)), check_text(text)
 
 
+def test_a_connection_is_made_at_both_ends():
+    lonely = algo(pair(0).replace("</gpu>", block(3, 1, -1, chan=1) + "</gpu>"), pair(1), nchannels=2)
+    assert check_text(lonely) == ["gpu 0 tb 3: gpu 1 has no threadblock to receive from it on channel 1"]
+    waiting = algo(pair(0).replace("</gpu>", block(3, -1, 1, chan=1) + "</gpu>"), pair(1), nchannels=2)
+    assert check_text(waiting) == ["gpu 0 tb 3: gpu 1 has no threadblock to send to it on channel 1"]
+
+
+@pytest.mark.parametrize(("sums", "broken"), [(16, False), (17, True)])
+def test_sums_in_a_row(sums, broken):
+    steps = [step(0, "cpy", "i0", "o0"), *(step(k + 1, "re", "i0", "o0") for k in range(sums))]
+    text = algo(rank(0, block(0, -1, -1, *steps), chunks=(1, 1, 0)), ngpus=1, nchunksperloop=1)
+    message = "gpu 0 tb 0: more than 16 sums into one place in a row; break them up with hasdep=1"
+    assert (message in check_text(text)) is broken
+    assert message not in check_text(text.replace('hasdep="0"', 'hasdep="1"'))
+
+
 def test_limits_depend_on_the_runtime():
     steps = [step(i, "cpy", "i0", "o0") for i in range(65)]
     text = algo(rank(0, block(0, -1, -1, *steps)), ngpus=1, nchunksperloop=1).replace('o_chunks="2"', 'o_chunks="1"')
