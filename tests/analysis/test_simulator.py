@@ -244,7 +244,7 @@ def test_starts_are_not_trusted():
 
 def test_a_slow_link_shows():
     line = pccl.topology.line(3, bandwidth="1GB/s", latency="0ns")
-    algorithm = pccl.synthesize(line, pccl.SendRecv(size="1kB", group=[0, 2]))
+    algorithm = pccl.synthesize(line, pccl.SendRecv(size="1kB", group=[0, 2]), effort="fast")
     slow = pccl.simulate(algorithm, slowdown={int(algorithm.transfers.link[1]): 3.0})
     assert slow.finish == 4_000_000
     assert slow.chunk_finish.tolist() == [4_000_000]
@@ -277,7 +277,7 @@ def test_timelines_hold_everything_once_and_in_order(problem):
 
 def test_another_network_with_the_same_links():
     made_for, real = (pccl.topology.mesh(3, 3, bandwidth=rate) for rate in ("50GB/s", "25GB/s"))
-    algorithm = pccl.synthesize(made_for, pccl.AllGather(size="9MiB"))
+    algorithm = pccl.synthesize(made_for, pccl.AllGather(size="9MiB"), effort="fast")
     assert pccl.simulate(algorithm, topology=real).finish > algorithm.duration
     with pytest.raises(pccl.TopologyError, match="does not have the links of mesh:3x3"):
         pccl.simulate(algorithm, topology=pccl.topology.ring(9))
@@ -299,13 +299,13 @@ def test_another_network_with_the_same_links():
     ],
 )
 def test_wrong_questions(options, message):
-    algorithm = pccl.synthesize(pccl.topology.line(4), pccl.AllGather(size="4MiB"))
+    algorithm = pccl.synthesize(pccl.topology.line(4), pccl.AllGather(size="4MiB"), effort="fast")
     with pytest.raises(pccl.PcclError, match=message):
         pccl.simulate(algorithm, **options)
 
 
 def test_wrong_questions_to_a_simulation():
-    simulation = pccl.simulate(pccl.synthesize(pccl.topology.line(4), pccl.AllGather(size="4MiB")))
+    simulation = pccl.simulate(pccl.synthesize(pccl.topology.line(4), pccl.AllGather(size="4MiB"), effort="fast"))
     for ask, message in (
         (lambda: simulation.chunk_timeline(4), "the algorithm has no chunk 4; it has 4"),
         (lambda: simulation.link_timeline(-1), "line:4 has no link -1; it has 6"),

@@ -70,7 +70,7 @@ def test_show_limits(ring, tmp_path):
     )
     assert "9 further transfers are not shown" in run("show", ring, "--limit", "3").stdout
     many = tmp_path / "many.pccl"
-    run("synthesize", "-t", "ring:10", "-c", "all-gather", "-s", "10KiB", "-o", many)
+    run("synthesize", "-t", "ring:10", "-c", "all-gather", "-s", "10KiB", "--chunks", "1", "-o", many)
     assert "90 transfers are not shown" in run("show", many).stdout
     assert len(run("show", many, "--transfers").stdout.splitlines()) > 90
 

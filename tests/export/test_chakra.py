@@ -106,7 +106,7 @@ def test_chained_sends(folder: Path) -> None:
 
 
 def test_what_stands_beside_the_traces(folder: Path) -> None:
-    export(pccl.synthesize(pccl.topology.ring(4), AllGather("4MiB", [0, 2, 3, 1])), folder)
+    export(pccl.synthesize(pccl.topology.ring(4), AllGather("4MiB", [0, 2, 3, 1]), effort="fast"), folder)
     assert json.loads((folder / "system.json").read_text()) == {
         "scheduling-policy": "FIFO",
         "preferred-dataset-splits": 1,
@@ -131,7 +131,7 @@ def test_what_stands_beside_the_traces(folder: Path) -> None:
     ],
 )
 def test_the_name_under_which_a_collective_runs(tmp_path: Path, collective, key: str, number: int) -> None:
-    export(pccl.synthesize(pccl.topology.ring(4), collective), tmp_path / "out")
+    export(pccl.synthesize(pccl.topology.ring(4), collective, effort="fast"), tmp_path / "out")
     assert f"{key}-implementation-custom" in json.loads((tmp_path / "out" / "system.json").read_text())
     assert attributes(read_trace(tmp_path / "out" / "workload.0.et")[1][0])["comm_type"] == number
 
@@ -145,7 +145,7 @@ def test_the_name_under_which_a_collective_runs(tmp_path: Path, collective, key:
     ],
 )
 def test_networks_that_astra_sim_has(tmp_path: Path, topology: Topology, network: str) -> None:
-    export(pccl.synthesize(topology, Broadcast("4kB")), tmp_path / "out")
+    export(pccl.synthesize(topology, Broadcast("4kB"), effort="fast"), tmp_path / "out")
     again = pccl.topology.load_topology(tmp_path / "out" / "network.yml")
     assert f"topology: [ {network} ]" in (tmp_path / "out" / "network.yml").read_text()
     for column in ("src", "dst", "latency", "bandwidth"):
@@ -154,7 +154,7 @@ def test_networks_that_astra_sim_has(tmp_path: Path, topology: Topology, network
 
 def test_a_stand_in_for_networks_that_it_does_not_have(tmp_path: Path) -> None:
     mesh = pccl.topology.mesh(2, 3, bandwidth="25GiB/s", latency="700ns")
-    algorithm = pccl.synthesize(mesh, AllToAll("6kB"))
+    algorithm = pccl.synthesize(mesh, AllToAll("6kB"), effort="fast")
     export(algorithm, tmp_path / "out", chain=True)
     stand_in = pccl.topology.load_topology(tmp_path / "out" / "network.yml")
     assert stand_in.num_links == 30
@@ -179,7 +179,7 @@ def test_a_stand_in_for_networks_that_it_does_not_have(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_networks_without_a_file(tmp_path: Path, topology: Topology, text: str) -> None:
-    facts = pccl.export(pccl.synthesize(topology, Broadcast("4kB")), tmp_path / "out", "chakra")
+    facts = pccl.export(pccl.synthesize(topology, Broadcast("4kB"), effort="fast"), tmp_path / "out", "chakra")
     assert facts["network"].startswith("none: ASTRA-sim's has ")
     assert text in facts["network"]
     assert not (tmp_path / "out" / "network.yml").exists()
@@ -187,7 +187,7 @@ def test_networks_without_a_file(tmp_path: Path, topology: Topology, text: str) 
 
 def test_ranks_are_the_npus_that_are_there(tmp_path: Path) -> None:
     damaged = pccl.topology.ring(4).without(devices=[1])
-    algorithm = pccl.synthesize(damaged, AllGather("3kB"))
+    algorithm = pccl.synthesize(damaged, AllGather("3kB"), effort="fast")
     export(algorithm, tmp_path / "out", chain=True)
     assert sorted(path.name for path in (tmp_path / "out").glob("collective*")) == [
         f"collective.{i}.et" for i in range(3)
@@ -198,7 +198,7 @@ def test_ranks_are_the_npus_that_are_there(tmp_path: Path) -> None:
 
 
 def test_a_rank_with_nothing_to_do_computes(tmp_path: Path) -> None:
-    export(pccl.synthesize(pccl.topology.ring(4), Broadcast("1kB", [0, 1])), tmp_path / "out")
+    export(pccl.synthesize(pccl.topology.ring(4), Broadcast("1kB", [0, 1]), effort="fast"), tmp_path / "out")
     _, (node,) = read_trace(tmp_path / "out" / "collective.3.et")
     assert (node.type, node.duration_micros) == (COMPUTE, 0)
 
@@ -388,7 +388,7 @@ def test_the_fastest_way_is_taken(tmp_path: Path) -> None:
 
 
 def test_another_network_than_the_one_it_was_made_for(folder: Path) -> None:
-    export(pccl.synthesize(pccl.topology.ring(4), AllGather("4kB")), folder)
+    export(pccl.synthesize(pccl.topology.ring(4), AllGather("4kB"), effort="fast"), folder)
     with pytest.raises(TopologyError, match=r"the trace has 4 ranks, ring:5 has 5 NPUs"):
         replay(folder, pccl.topology.ring(5))
     with pytest.raises(
@@ -405,7 +405,7 @@ def test_another_network_than_the_one_it_was_made_for(folder: Path) -> None:
 
 def test_sums_through_switches_are_no_algorithm(folder: Path) -> None:
     hub = pccl.topology.switch(3)
-    result = replay(export(pccl.synthesize(hub, AllReduce("3kB")), folder), hub)
+    result = replay(export(pccl.synthesize(hub, AllReduce("3kB"), effort="fast"), folder), hub)
     with pytest.raises(FormatError, match="a trace sends what a switch adds up one by one"):
         result.to_algorithm()
 
@@ -509,7 +509,7 @@ def test_no_trace_at_all(tmp_path: Path) -> None:
 
 
 def test_cut_off_anywhere(tmp_path: Path) -> None:
-    folder = export(pccl.synthesize(pccl.topology.ring(3), AllGather("3kB")), tmp_path / "trace")
+    folder = export(pccl.synthesize(pccl.topology.ring(3), AllGather("3kB"), effort="fast"), tmp_path / "trace")
     path = folder / "collective.0.et"
     content = path.read_bytes()
     for length in range(0, len(content), 7):
@@ -521,7 +521,7 @@ def test_cut_off_anywhere(tmp_path: Path) -> None:
 def test_changed_anywhere(tmp_path: Path) -> None:
     """Nothing but a clear error, or a trace that makes sense."""
     ring = pccl.topology.ring(3)
-    folder = export(pccl.synthesize(ring, AllGather("3kB")), tmp_path / "trace", chain=True)
+    folder = export(pccl.synthesize(ring, AllGather("3kB"), effort="fast"), tmp_path / "trace", chain=True)
     path = folder / "collective.0.et"
     content = path.read_bytes()
     for position in range(0, len(content), 3):
@@ -538,9 +538,9 @@ def test_changed_anywhere(tmp_path: Path) -> None:
 
 def test_an_earlier_export_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    export(pccl.synthesize(pccl.topology.ring(5), AllGather("5kB")), folder)
+    export(pccl.synthesize(pccl.topology.ring(5), AllGather("5kB"), effort="fast"), folder)
     (folder / "notes.txt").write_text("mine")
-    export(pccl.synthesize(pccl.topology.switch_2d(2, 2), AllGather("4kB")), folder)
+    export(pccl.synthesize(pccl.topology.switch_2d(2, 2), AllGather("4kB"), effort="fast"), folder)
     names = {f"{kind}.{rank}.et" for kind in ("collective", "workload") for rank in range(4)}
     assert {path.name for path in folder.iterdir()} == names | {"system.json", "memory.json", "notes.txt"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -549,12 +549,12 @@ def test_an_earlier_export_is_replaced(tmp_path: Path) -> None:
 def test_into_the_folder_where_one_is(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")
-    export(pccl.synthesize(pccl.topology.ring(3), AllGather("3kB")), Path())
+    export(pccl.synthesize(pccl.topology.ring(3), AllGather("3kB"), effort="fast"), Path())
     assert len(read(".").sends) == 6
 
 
 def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
-    algorithm = pccl.synthesize(pccl.topology.ring(3), AllGather("3kB"))
+    algorithm = pccl.synthesize(pccl.topology.ring(3), AllGather("3kB"), effort="fast")
     (tmp_path / "file").write_text("mine")
     with pytest.raises(FormatError, match="file: it is a file, and this format is a folder"):
         export(algorithm, tmp_path / "file")
@@ -565,7 +565,10 @@ def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_the_program(tmp_path: Path) -> None:
     saved = tmp_path / "ring.pccl"
-    assert program("synthesize", "-t", "ring:4", "-c", "all-gather", "-s", "4MiB", "-o", saved).exit_code == 0
+    assert (
+        program("synthesize", "-t", "ring:4", "-c", "all-gather", "-s", "4MiB", "--chunks", "1", "-o", saved).exit_code
+        == 0
+    )
     result = program("export", saved, "--format", "chakra", "-o", tmp_path / "out", "--chain")
     assert result.exit_code == 0, result.output
     assert "12, in the planned order on every link" in result.stdout

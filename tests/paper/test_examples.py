@@ -50,15 +50,15 @@ def test_figure_condition_bfs_search():
 def test_figure_topology_aware_all_gather_on_a_unidirectional_ring():
     """The Ring algorithm is optimal on a ring: n - 1 steps, every link busy all the time."""
     ring = pccl.topology.ring(4, unidirectional=True, bandwidth="1GB/s", latency="0ns")
-    algorithm = pccl.synthesize(ring, pccl.AllGather(size="4kB"))
+    algorithm = pccl.synthesize(ring, pccl.AllGather(size="4kB", chunks=1))
     assert algorithm.duration == 3_000_000
     assert np.bincount(algorithm.transfers.link).tolist() == [3, 3, 3, 3]
 
 
 def test_figure_reduce_is_a_broadcast_reversed():
     ring = pccl.topology.line(4, bandwidth="1GB/s", latency="100ns")
-    broadcast = pccl.synthesize(ring, pccl.Broadcast(size="1kB", root=1))
-    reduce = pccl.synthesize(ring, pccl.Reduce(size="1kB", root=1))
+    broadcast = pccl.synthesize(ring, pccl.Broadcast(size="1kB", root=1, chunks=1))
+    reduce = pccl.synthesize(ring, pccl.Reduce(size="1kB", root=1, chunks=1))
     pairs = sorted(zip(broadcast.transfers.src.tolist(), broadcast.transfers.dst.tolist(), strict=True))
     reversed_pairs = sorted(zip(reduce.transfers.dst.tolist(), reduce.transfers.src.tolist(), strict=True))
     assert pairs == reversed_pairs
@@ -69,7 +69,7 @@ def test_figure_reduce_is_a_broadcast_reversed():
 def test_alpha_beta_model():
     """A chunk of 1 MiB takes latency plus size over bandwidth, on each of two different links."""
     links = [pccl.Link(0, 1, "50GiB/s", "500ns"), pccl.Link(1, 2, "100GiB/s", "1us")]
-    algorithm = pccl.synthesize(pccl.Topology.from_links(3, links), pccl.SendRecv(size="1MiB", group=[0, 2]))
+    algorithm = pccl.synthesize(pccl.Topology.from_links(3, links), pccl.SendRecv("1MiB", [0, 2], chunks=1))
     assert algorithm.transfers.arrival.tolist() == [500_000 + 19_531_250, 20_031_250 + 1_000_000 + 9_765_625]
 
 

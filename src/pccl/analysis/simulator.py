@@ -82,7 +82,7 @@ class Simulation:
         --------
         >>> import pccl
         >>> line = pccl.topology.line(3, bandwidth="1GB/s", latency="500ns")
-        >>> simulation = pccl.simulate(pccl.synthesize(line, pccl.Broadcast(size="1kB")))
+        >>> simulation = pccl.simulate(pccl.synthesize(line, pccl.Broadcast(size="1kB", chunks=1)))
         >>> way = simulation.chunk_timeline(0)
         >>> [line.link_text(link) for link in way.link]
         ['link 0 (NPU 0 -> NPU 1)', 'link 2 (NPU 1 -> NPU 2)']

@@ -53,7 +53,7 @@ def messages_of(algorithm: Algorithm) -> Messages:
     --------
     >>> import pccl
     >>> star = pccl.topology.switch(4)
-    >>> messages = messages_of(pccl.synthesize(star, pccl.AllToAll("4MiB")))
+    >>> messages = messages_of(pccl.synthesize(star, pccl.AllToAll("4MiB", chunks=1)))
     >>> len(messages), messages.route_offsets[:3].tolist()
     (12, [0, 2, 4])
     """

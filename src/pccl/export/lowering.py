@@ -53,7 +53,7 @@ def lower(
     --------
     >>> import pccl
     >>> ring = pccl.topology.ring(4, unidirectional=True)
-    >>> program = lower(pccl.synthesize(ring, pccl.AllGather("4kB")))
+    >>> program = lower(pccl.synthesize(ring, pccl.AllGather("4kB", chunks=1)))
     >>> len(program.messages), len(program.copies), program.output_bytes.tolist()
     (12, 4, [4000, 4000, 4000, 4000])
     """

@@ -42,7 +42,7 @@ def columns(algorithm: Algorithm, begin: int = 0, end: int | None = None) -> dic
     Examples
     --------
     >>> import pccl
-    >>> algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4MiB"))
+    >>> algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4MiB", chunks=1))
     >>> table = columns(algorithm)
     >>> list(table)[:6], table["start_ps"].max().item()
     (['chunk', 'collective', 'kind', 'piece', 'link', 'src'], 20031250)

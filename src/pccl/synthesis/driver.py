@@ -331,7 +331,7 @@ class _Run:
                 return
             yield problem, collectives
             duration = self.best.solution.duration if self.best else None
-            worse = worse + 1 if before is not None and duration is not None and duration > WORTHWHILE * before else 0
+            worse = worse + 1 if duration == before else 0
             before = duration
             if worse == 2:
                 return
@@ -400,10 +400,15 @@ class _Run:
         self.tried.update(method for method, orders in trials if orders is None)
         self.spent += sum(solution.work for solution in found)
         for solution in found:
-            if self.best is None or solution.duration < self.best.solution.duration:
+            if self.best is None or solution.duration < self._to_beat(problem):
                 self.best = Best(problem, collectives, solution)
                 if self.log is not None:
                     self.log(self._entry())
+
+    def _to_beat(self, problem: Problem) -> float:
+        """The duration of the best; more chunks must be worth their while."""
+        assert self.best is not None  # noqa: S101
+        return self.best.solution.duration * (1.0 if problem is self.best.problem else WORTHWHILE)
 
     def _entry(self) -> Entry:
         assert self.best is not None

@@ -14,6 +14,7 @@ from pccl.analysis.simulator import simulate
 from pccl.collective import COLLECTIVES, Collective, compile_conditions
 from pccl.errors import PcclError
 from pccl.synthesis import synthesize
+from pccl.synthesis.chunking import cut
 from pccl.topology import Topology
 
 __all__ = ["Baseline", "baseline", "baselines"]
@@ -118,6 +119,7 @@ def _hierarchical(task: Task) -> Plan:
 
 
 def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
+    collectives = cut(collectives, 1)
     conditions = compile_conditions(topology, collectives)
     columns, before = [], 0
     for collective in collectives:

@@ -129,7 +129,7 @@ def _boxes(topology: Topology) -> Iterator[Mask]:
 
 def _sweeps(topology: Topology) -> Iterator[Mask]:
     """NPUs by distance from a few of them."""
-    net = network(topology, np.array([2**20]))
+    net = network(topology, np.array([1]))
     npus = topology.npus
     for start in dict.fromkeys((int(npus[0]), int(npus[len(npus) // 2]), int(npus[-1]))):
         order = npus[np.argsort(unloaded_times(net, np.array([start]), np.array([0]))[0, npus], kind="stable")]
