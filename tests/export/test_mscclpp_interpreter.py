@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pccl.errors import FormatError
-from pccl.export.mscclpp_interpreter import check, execute
-from pccl.export.mscclpp_plan import parse
-from pccl.export.mscclpp_resolver import resolve
+from pccl.export.mscclpp.interpreter import check, execute
+from pccl.export.mscclpp.plan import parse
+from pccl.export.mscclpp.resolver import resolve
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pccl.export.mscclpp_plan import Plan
-from pccl.export.mscclpp_resolver import Program, Range, Step
+from pccl.export.mscclpp.plan import Plan
+from pccl.export.mscclpp.resolver import Program, Range, Step
 
 __all__ = ["Clock", "Line", "Memory", "Semaphores", "Signal", "Values"]
 
@@ -72,12 +72,9 @@ def _shared_buffers(plan: Plan, rank: int) -> tuple[str, str, int | None]:
     """The larger buffer, the other one, and at which chunk of the former the latter begins if it lies in it."""
     gpu = plan.gpus[rank]
     large, small = ("i", "o") if gpu.input_chunks >= gpu.output_chunks else ("o", "i")
-    members = plan.pccl.members if plan.pccl.members is not None else list(range(len(plan.gpus)))
-    if not plan.inplace or rank not in members:
+    if not plan.inplace:
         return large, small, None
-    if gpu.input_chunks == gpu.output_chunks:
-        return large, small, 0
-    return large, small, members.index(rank) * gpu.chunks(small)
+    return large, small, 0 if gpu.input_chunks == gpu.output_chunks else rank * gpu.chunks(small)
 
 
 class Signal:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import lcm
 
-from pccl.export.mscclpp_plan import Chunks, Gpu, Op, Plan, Threadblock
+from pccl.export.mscclpp.plan import Chunks, Gpu, Op, Plan, Threadblock
 
 __all__ = ["Program", "Range", "Step", "resolve"]
 
@@ -93,7 +93,7 @@ def resolve(plan: Plan) -> Program:
 
     Examples
     --------
-    >>> from pccl.export.mscclpp_plan import parse
+    >>> from pccl.export.mscclpp.plan import parse
     >>> gpu = '{"id": 1, "input_chunks": 1, "output_chunks": 1, "scratch_chunks": 0, "threadblocks": [], '
     >>> gpu += '"channels": [], "remote_buffers": []}'
     >>> head = '"name": "nothing", "collective": "allreduce", "protocol": "Simple", "inplace": true'

@@ -124,6 +124,7 @@ class About(msgspec.Struct):
     members: list[int] | None = None
     root: int | None = None
     cyclic: bool = True
+    matrix: list[list[int]] | None = None
 
 
 class Plan(msgspec.Struct):
