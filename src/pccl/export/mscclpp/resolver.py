@@ -144,6 +144,9 @@ class _Resolver:
         self._require(gpu.input_chunks > 0, f"gpu {rank}: input_chunks must not be {gpu.input_chunks}")
         self._require(gpu.output_chunks > 0, f"gpu {rank}: output_chunks must not be {gpu.output_chunks}")
         self._require(gpu.scratch_chunks >= 0, f"gpu {rank}: scratch_chunks must not be negative")
+        small, large = sorted((gpu.input_chunks, gpu.output_chunks))
+        fits = not self.plan.inplace or small == large or (rank + 1) * small <= large
+        self._require(fits, f"gpu {rank}: in place, {small} chunks do not lie within {large} at place {rank}")
         world = len(self.plan.gpus)
         for channels in gpu.channels:
             self._require(channels.channel_type != "switch", f"gpu {rank}: switch channels are not understood here")

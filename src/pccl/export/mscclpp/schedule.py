@@ -27,6 +27,7 @@ __all__ = ["Block", "Schedule", "Stream", "arrange"]
 
 Ints = NDArray[np.int64]
 SENDER, RECEIVER, COPIER = range(3)
+CUTS = (1, 2, 4)  # streams fill a threadblock; or parts of one, which pack better where threadblocks are scarce
 
 
 @dataclass(eq=False)
@@ -101,8 +102,16 @@ def arrange(program: Program, *, ports: bool, most: int) -> Schedule:
                 before[count + i] = []  # whoever sends it knows that they are done
     needed = {first for events in before for first in events}
     answered = {i for i in range(count) if i in needed} if ports else set()
-    streams, stream_of = _streams(m, _costs(count, before, staged, needed, answered, ports), position, ports)
-    blocks, block_of = _blocks(program, streams, position, before, needed, ports, most)
+    costs = _costs(count, before, staged, needed, answered, ports)
+    for cut in CUTS:
+        streams, stream_of = _streams(m, costs, position, _room(1, ports) // cut)
+        try:
+            blocks, block_of = _blocks(program, streams, position, before, needed, ports, most)
+        except PcclError:
+            if cut == CUTS[-1]:
+                raise
+        else:
+            break
     return Schedule(program, blocks, streams, stream_of, block_of, staged, before, answered, position)
 
 
@@ -179,11 +188,11 @@ def _room(channels: int, ports: bool) -> int:
 
 
 def _streams(
-    messages: Messages, costs: list[tuple[int, int]], position: list[int], ports: bool
+    messages: Messages, costs: list[tuple[int, int]], position: list[int], room: int
 ) -> tuple[list[Stream], list[Stream]]:
     """Streams between pairs of ranks that fit into a threadblock each; signals have no names, so order must agree."""
     found: dict[tuple[int, int], list[Stream]] = defaultdict(list)
-    src, dst, count, room = messages.src.tolist(), messages.dst.tolist(), len(messages), _room(1, ports)
+    src, dst, count = messages.src.tolist(), messages.dst.tolist(), len(messages)
     stream_of: list[Stream] = [Stream(0, 0)] * count
     for i in sorted(range(count), key=position.__getitem__):
         pair, arrival = found[src[i], dst[i]], position[count + i]

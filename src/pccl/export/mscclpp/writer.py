@@ -19,7 +19,7 @@ from pccl.algorithm import Algorithm
 from pccl.errors import FormatError, InternalError, PcclError
 from pccl.export.lowering import INPUT, OUTPUT, SCRATCH, Program, lower
 from pccl.export.mscclpp.resolver import MAX_CHANNELS_OF_OP, MAX_OPS, MAX_SEMAPHORES_OF_OP
-from pccl.export.mscclpp.schedule import COPIER, RECEIVER, SENDER, Block, Schedule, arrange
+from pccl.export.mscclpp.schedule import RECEIVER, SENDER, Block, Schedule, arrange
 from pccl.units import Bytes, parse, whole
 
 __all__ = ["write"]
@@ -77,8 +77,8 @@ def write(
     """
     task = algorithm.collectives[0]
     if len(algorithm.collectives) == 1 and task.kind not in NAMES:
-        raise PcclError(f"MSCCL++ has no plans for {task.kind}, since no call says where its chunks lie; it has them for "
-                        f"{', '.join(NAMES)}")  # fmt: skip
+        known = ", ".join(NAMES)
+        raise PcclError(f"no call of MSCCL++ says where the chunks of a {task.kind} collective lie; it has {known}")
     most, copies = _count(max_threadblocks, "max_threadblocks"), _count(instances, "instances")
     if channel not in ("memory", "port"):
         raise PcclError(f"channel must be 'memory' or 'port', not {channel!r}")
@@ -306,7 +306,7 @@ class _Assembly:
                 yield position[self.count + event], event, True
 
     def _do(self, event: int) -> None:
-        self._sem("sem_acquire", self.writer.acquire[event])
+        self._sem("sem_acquire", self.writer.acquire.get(event, []))
         if self.recent.intersection(self.schedule.before[event]):
             self._synchronize()
         if self.block.role == SENDER:
@@ -322,10 +322,9 @@ class _Assembly:
     def _send(self, message: int) -> None:
         stream = self.schedule.stream_of[message]
         number = self.block.streams.index(stream)
-        put = {"name": "pws" if self.ports else "put", "src_buff": [_local(self.writer.read[message])]}
-        put["dst_buff"] = [self._remote(stream.dst, self.writer.land[message])]
-        put |= {"channel_ids": [number], "channel_type": self.writer.channel}
-        self._move(put)
+        read, land = _local(self.writer.read[message]), self._remote(stream.dst, self.writer.land[message])
+        put: Json = {"name": "pws" if self.ports else "put", "src_buff": [read], "dst_buff": [land]}
+        self._move(put | {"channel_ids": [number], "channel_type": self.writer.channel})
         if self.ports:
             return
         self.recent.add(message)
@@ -368,9 +367,10 @@ class _Assembly:
 
     def _tell(self, event: int) -> None:
         """Release the semaphores of those who wait for this event."""
-        if self.writer.release[event]:
+        numbers = self.writer.release.get(event)
+        if numbers:
             self._synchronize()
-            self._sem("sem_release", self.writer.release[event])
+            self._sem("sem_release", numbers)
 
     def _synchronize(self) -> None:
         if self.heard or self.moved:
@@ -391,6 +391,8 @@ class _Assembly:
             self.ops.append({"name": name, "channel_ids": part, "channel_type": self.writer.channel})
 
     def _sem(self, name: str, numbers: list[int]) -> None:
+        if not numbers:
+            return
         shift = self.instance * self.writer.semaphores[self.block.rank]
         for part in _parts([shift + number for number in numbers], MAX_SEMAPHORES_OF_OP):
             self.ops.append({"name": name, "semaphore_ids": part})
