@@ -115,7 +115,7 @@ FORMATS: dict[str, Format] = {
             (".plan.json",),
             (
                 Option("instances", "count", "Run everything this many times side by side, each on its part."),
-                Option("channel", "choice", "What messages travel over.", choices=("memory", "port")),
+                Option("ranks_per_box", "count", "How many ranks reach each other's memory; ports lead to others."),
                 Option("max_threadblocks", "count", "How many threadblocks the GPU runs at once. Default: 80."),
                 _PLACE, *_SIZES, _GROUPS,
             ),

@@ -36,6 +36,7 @@ class Stream:
 
     src: int
     dst: int
+    port: bool
     messages: list[int] = field(default_factory=list)
     cost: list[int] = field(default_factory=lambda: [0, 0])  # operations at the sender and at the receiver
     last: int = -1  # position of the last receipt
@@ -87,8 +88,8 @@ class Schedule:
     position: list[int]
 
 
-def arrange(program: Program, *, ports: bool, most: int) -> Schedule:
-    """Divide a program among threadblocks, at most so many on a rank."""
+def arrange(program: Program, *, box: int, most: int) -> Schedule:
+    """Divide a program among threadblocks, at most `most` on a rank; ports connect boxes of `box` ranks each."""
     m, count = program.messages, len(program.messages)
     before: list[list[int]] = [[] for _ in range(2 * count + len(program.copies))]
     for first, then in _dependencies(program).tolist():
@@ -101,12 +102,13 @@ def arrange(program: Program, *, ports: bool, most: int) -> Schedule:
             if not staged[i]:
                 before[count + i] = []  # whoever sends it knows that they are done
     needed = {first for events in before for first in events}
-    answered = {i for i in range(count) if i in needed} if ports else set()
+    ports = (m.src // box != m.dst // box).tolist()
+    answered = {i for i in range(count) if ports[i] and i in needed}
     costs = _costs(count, before, staged, needed, answered, ports)
     for cut in CUTS:
-        streams, stream_of = _streams(m, costs, position, _room(1, ports) // cut)
+        streams, stream_of = _streams(m, costs, position, ports, cut)
         try:
-            blocks, block_of = _blocks(program, streams, position, before, needed, ports, most)
+            blocks, block_of = _blocks(program, streams, position, before, needed, most)
         except PcclError:
             if cut == CUTS[-1]:
                 raise
@@ -170,37 +172,40 @@ def _all_precede(events: list[int], event: int, count: int, before: list[list[in
 
 
 def _costs(
-    count: int, before: list[list[int]], staged: list[bool], needed: set[int], answered: set[int], ports: bool
+    count: int, before: list[list[int]], staged: list[bool], needed: set[int], answered: set[int], ports: list[bool]
 ) -> list[tuple[int, int]]:
     """Per message: how many operations its sender and its receiver need at most."""
     costs = []
     for i in range(count):
-        put, answer = (1 if ports else 3), i in answered
+        put, answer = (1 if ports[i] else 3), i in answered
         send = put + (2 if before[i] else 0) + (i in needed) + 2 * answer
         receipt = 1 + bool(before[count + i]) + 2 * staged[i] + 2 * (count + i in needed) + 2 * answer
         costs.append((send, receipt))
     return costs
 
 
-def _room(channels: int, ports: bool) -> int:
-    """Operations left in a threadblock beside the handshakes, and the answers at the end, of so many channels."""
-    return MAX_OPS - (3 if ports else 2) * ceil(channels / MAX_CHANNELS_OF_OP) - 2
+def _room(streams: Sequence[Stream]) -> int:
+    """Operations left in a threadblock beside the handshakes of its streams, and the answers to ports at the end."""
+    ports = sum(stream.port for stream in streams)
+    memory = len(streams) - ports
+    return MAX_OPS - 2 * ceil(memory / MAX_CHANNELS_OF_OP) - 3 * ceil(ports / MAX_CHANNELS_OF_OP) - 2
 
 
 def _streams(
-    messages: Messages, costs: list[tuple[int, int]], position: list[int], room: int
+    messages: Messages, costs: list[tuple[int, int]], position: list[int], ports: list[bool], cut: int
 ) -> tuple[list[Stream], list[Stream]]:
     """Streams between pairs of ranks that fit into a threadblock each; signals have no names, so order must agree."""
     found: dict[tuple[int, int], list[Stream]] = defaultdict(list)
     src, dst, count = messages.src.tolist(), messages.dst.tolist(), len(messages)
-    stream_of: list[Stream] = [Stream(0, 0)] * count
+    stream_of: list[Stream] = [Stream(0, 0, port=False)] * count
     for i in sorted(range(count), key=position.__getitem__):
-        pair, arrival = found[src[i], dst[i]], position[count + i]
+        pair, arrival, new = found[src[i], dst[i]], position[count + i], Stream(src[i], dst[i], ports[i])
+        room = _room([new]) // cut
         for stream in pair:
             if stream.last < arrival and all(c + d <= room for c, d in zip(stream.cost, costs[i], strict=True)):
                 break
         else:
-            stream = Stream(src[i], dst[i])
+            stream = new
             pair.append(stream)
         stream.messages.append(i)
         stream.cost = [c + d for c, d in zip(stream.cost, costs[i], strict=True)]
@@ -209,9 +214,8 @@ def _streams(
 
 
 def _blocks(
-    program: Program, streams: list[Stream], position: list[int], before: list[list[int]], needed: set[int],
-    ports: bool, most: int,
-) -> tuple[list[list[Block]], list[Block]]:  # fmt: skip
+    program: Program, streams: list[Stream], position: list[int], before: list[list[int]], needed: set[int], most: int
+) -> tuple[list[list[Block]], list[Block]]:
     """Threadblocks: one for each end of a stream as long as there are enough, otherwise several streams share one."""
     count = len(program.messages)
     block_of: list[Block] = [Block(0, 0, 0)] * len(before)
@@ -225,7 +229,7 @@ def _blocks(
     blocks: list[list[Block]] = []
     for rank in range(len(program.npus)):
         copying = _copiers(rank, sorted(copies[rank], key=position.__getitem__), before, needed)
-        sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], ports, most - len(copying))
+        sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
         own = [*sides, *copying]
         for number, block in enumerate(own):
             block.number = number
@@ -251,7 +255,7 @@ def _copiers(rank: int, copies: list[int], before: list[list[int]], needed: set[
     return blocks
 
 
-def _share(rank: int, sent: list[Stream], received: list[Stream], ports: bool, most: int) -> list[Block]:
+def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> list[Block]:
     """A threadblock for each stream if there are enough, otherwise as many as there are, evenly loaded."""
     if len(sent) + len(received) <= most:
         return [Block(rank, role, 0, [s]) for role, ends in enumerate((sent, received)) for s in ends]
@@ -260,18 +264,18 @@ def _share(rank: int, sent: list[Stream], received: list[Stream], ports: bool, m
     found = []
     for role, ends, room in ((SENDER, sent, for_senders), (RECEIVER, received, most - for_senders)):
         if ends:
-            found += _pack(rank, role, ends, ports, min(room, len(ends)))
+            found += _pack(rank, role, ends, min(room, len(ends)))
     return found
 
 
-def _pack(rank: int, role: int, streams: list[Stream], ports: bool, count: int) -> list[Block]:
+def _pack(rank: int, role: int, streams: list[Stream], count: int) -> list[Block]:
     """Streams, the longest first, each to the least loaded threadblock that has room."""
     blocks, load = [Block(rank, role, 0) for _ in range(max(count, 1))], [0] * max(count, 1)
     for stream in sorted(streams, key=lambda stream: -stream.cost[role]):
         cost = stream.cost[role]
         fits = [
             k for k, block in enumerate(blocks)
-            if load[k] + cost <= _room(len(block.streams) + 1, ports) and _connects(block, stream)
+            if load[k] + cost <= _room([*block.streams, stream]) and _connects(block, stream)
         ]  # fmt: skip
         if not fits:
             raise PcclError(_too_much(rank, role, streams, count))

@@ -19,7 +19,7 @@ from pccl.algorithm import Algorithm
 from pccl.errors import FormatError, InternalError, PcclError
 from pccl.export.lowering import INPUT, OUTPUT, SCRATCH, Program, lower
 from pccl.export.mscclpp.resolver import MAX_CHANNELS_OF_OP, MAX_OPS, MAX_SEMAPHORES_OF_OP
-from pccl.export.mscclpp.schedule import RECEIVER, SENDER, Block, Schedule, arrange
+from pccl.export.mscclpp.schedule import RECEIVER, SENDER, Block, Schedule, Stream, arrange
 from pccl.units import Bytes, parse, whole
 
 __all__ = ["write"]
@@ -37,6 +37,7 @@ NAMES = {
     "scatter": "scatter",
     "send-recv": "sendrecv",
 }
+KINDS = ("memory", "port")
 TYPES = {INPUT: "i", OUTPUT: "o", SCRATCH: "s"}
 MOST_THREADBLOCKS = 80  # all must run at once, and a GPU of 2017 runs this many; later ones run more
 ALIGNMENT = 16
@@ -49,7 +50,7 @@ def write(
     in_place: bool = False,
     all_ranks: bool = False,
     instances: int = 1,
-    channel: str = "memory",
+    ranks_per_box: int | None = None,
     max_threadblocks: int = MOST_THREADBLOCKS,
     min_bytes: str | int | None = None,
     max_bytes: str | int | None = None,
@@ -68,8 +69,9 @@ def write(
         Whether all NPUs are ranks, also those that only relay; otherwise the ranks are the group, in its order.
     instances
         How many threadblocks share every piece of work.
-    channel
-        ``"memory"`` for GPUs that reach each other's memory, ``"port"`` for copy engines and network cards.
+    ranks_per_box
+        How many consecutive ranks reach each other's memory, and so use memory channels; others use port channels. By
+        default all do.
     max_threadblocks
         How many threadblocks a GPU runs at once.
     min_bytes, max_bytes
@@ -80,16 +82,15 @@ def write(
         known = ", ".join(NAMES)
         raise PcclError(f"no call of MSCCL++ says where the chunks of a {task.kind} collective lie; it has {known}")
     most, copies = _count(max_threadblocks, "max_threadblocks"), _count(instances, "instances")
-    if channel not in ("memory", "port"):
-        raise PcclError(f"channel must be 'memory' or 'port', not {channel!r}")
     sizes = [_size(min_bytes, 0, "min_bytes"), _size(max_bytes, 2**64 - 1, "max_bytes")]
     if sizes[0] > sizes[1]:
         raise PcclError(f"min_bytes ({sizes[0]}) is larger than max_bytes ({sizes[1]})")
     if most // copies < 2:
         raise PcclError(f"{copies} instances need at least {2 * copies} threadblocks (max_threadblocks), not {most}")
     program = lower(algorithm, in_place=in_place, all_ranks=all_ranks)
-    schedule = arrange(program, ports=channel == "port", most=most // copies)
-    writer = _Writer(schedule, in_place, channel, copies)
+    box = len(program.npus) if ranks_per_box is None else _count(ranks_per_box, "ranks_per_box")
+    schedule = arrange(program, box=box, most=most // copies)
+    writer = _Writer(schedule, in_place, copies)
     document = {
         "name": f"{NAMES[task.kind]}_{len(program.npus)}_pccl",
         "collective": NAMES[task.kind],
@@ -154,9 +155,9 @@ def _facts(document: Json) -> dict[str, str]:
 class _Writer:
     """Places in units of chunks, channels and semaphores by number, and the operations of each rank."""
 
-    def __init__(self, schedule: Schedule, in_place: bool, channel: str, instances: int) -> None:
+    def __init__(self, schedule: Schedule, in_place: bool, instances: int) -> None:
         self.schedule, self.program = schedule, schedule.program
-        self.in_place, self.channel, self.instances = in_place, channel, instances
+        self.in_place, self.instances = in_place, instances
         m, c, p = self.program.messages, self.program.copies, self.program
         self.unit = _unit(m.bytes, m.read_offset, m.write_offset, m.add_offset, c.bytes, c.read_offset, c.write_offset,
                           p.input_bytes, p.output_bytes, p.scratch_bytes)  # fmt: skip
@@ -166,7 +167,7 @@ class _Writer:
 
     def gpu(self, rank: int) -> Json:
         """What one rank does."""
-        buffers: dict[tuple[int, str], int] = {}
+        buffers: dict[tuple[int, str, str], int] = {}
         blocks = [
             _Assembly(self, block, instance, buffers).threadblock()
             for block in self.schedule.blocks[rank] for instance in range(self.instances)
@@ -178,10 +179,12 @@ class _Writer:
             "output_chunks": max(int(self.program.output_bytes[rank]) // self.unit, 1),
             "scratch_chunks": self.scratch[rank],
             "threadblocks": blocks or [idle],
-            "channels": [{"channel_type": self.channel, "connected_to": self.peers[rank] * self.instances}]
-            if self.peers[rank] else [],
+            "channels": [
+                {"channel_type": kind, "connected_to": peers[rank] * self.instances}
+                for kind, peers in self.peers.items() if peers[rank]
+            ],
             "remote_buffers": [
-                {"rank": peer, "type": kind, "access_channel_types": [self.channel]} for peer, kind in buffers
+                {"rank": peer, "type": buffer, "access_channel_types": [kind]} for peer, buffer, kind in buffers
             ],
             "semaphores": [{"init_value": 0}] * (self.semaphores[rank] * self.instances),
         }  # fmt: skip
@@ -220,12 +223,13 @@ class _Writer:
 
     def _number_channels(self) -> None:
         """Both ends of a stream add a channel to the other, in the same order, which pairs them."""
-        self.peers: list[list[int]] = [[] for _ in self.program.npus]
+        self.peers: dict[str, list[list[int]]] = {kind: [[] for _ in self.program.npus] for kind in KINDS}
         self.channel_of: dict[tuple[int, int], int] = {}
         for stream in self.schedule.streams:
+            peers = self.peers[KINDS[stream.port]]
             for mine, other in ((stream.src, stream.dst), (stream.dst, stream.src)):
-                self.channel_of[id(stream), mine] = len(self.peers[mine])
-                self.peers[mine].append(other)
+                self.channel_of[id(stream), mine] = len(peers[mine])
+                peers[mine].append(other)
 
     def _number_semaphores(self) -> None:
         """One semaphore for each pair of threadblocks of which one waits for the other.
@@ -260,42 +264,54 @@ def _unit(*columns: np.ndarray[Any, Any]) -> int:
 class _Assembly:
     """The operations of one threadblock."""
 
-    def __init__(self, writer: _Writer, block: Block, instance: int, buffers: dict[tuple[int, str], int]) -> None:
+    def __init__(self, writer: _Writer, block: Block, instance: int, buffers: dict[tuple[int, str, str], int]) -> None:
         self.writer, self.block, self.instance, self.buffers = writer, block, instance, buffers
         self.schedule, self.count = writer.schedule, len(writer.program.messages)
-        self.ports = writer.channel == "port"
         self.ops: list[Json] = []
-        self.refs: dict[int, int] = {}
+        self.streams = {kind: [s for s in block.streams if KINDS[s.port] == kind] for kind in KINDS}
+        self.number = {id(stream): i for streams in self.streams.values() for i, stream in enumerate(streams)}
+        self.refs: dict[str, dict[int, int]] = {kind: {} for kind in KINDS}
         self.heard = self.moved = False  # since the last nop
         self.recent: set[int] = set()  # events whose moves came after the last nop
 
     def threadblock(self) -> Json:
         """The threadblock as the loader reads it."""
-        block, total = self.block, len(self.writer.peers[self.block.rank])
-        channels = [self.writer.channel_of[id(s), block.rank] + self.instance * total for s in block.streams]
-        everyone = list(range(len(channels)))
-        self._over("rlxsignal", everyone)
-        self._over("rlxwait", everyone)
+        block = self.block
+        self._over("rlxsignal", block.streams)
+        self._over("rlxwait", block.streams)
         for _, event, is_answer in sorted(self._work()):
             if is_answer:
                 self._hear_answer(event)
             else:
                 self._do(event)
-        if self.ports and block.role == RECEIVER:  # so that senders may reuse what they sent
-            self._synchronize()
-            self._over("signal", everyone)
-        elif self.ports and block.role == SENDER:
-            self._over("wait", everyone)
+        self._close()
         if len(self.ops) > MAX_OPS:
             raise InternalError(f"threadblock {block.number} of rank {block.rank} has {len(self.ops)} operations")
-        kind = self.writer.channel
         return {
             "id": block.number * self.writer.instances + self.instance,
             "ops": self.ops,
-            "channels": [{"channel_type": kind, "channel_ids": channels}] if channels else [],
-            "remote_buffer_refs": [{"access_channel_type": kind, "remote_buffer_ids": list(self.refs)}]
-            if self.refs else [],
+            "channels": [
+                {"channel_type": kind, "channel_ids": [self._channel(kind, stream) for stream in streams]}
+                for kind, streams in self.streams.items() if streams
+            ],
+            "remote_buffer_refs": [
+                {"access_channel_type": kind, "remote_buffer_ids": list(refs)}
+                for kind, refs in self.refs.items() if refs
+            ],
         }  # fmt: skip
+
+    def _channel(self, kind: str, stream: Stream) -> int:
+        total = len(self.writer.peers[kind][self.block.rank])
+        return self.writer.channel_of[id(stream), self.block.rank] + self.instance * total
+
+    def _close(self) -> None:
+        """Tell senders over ports that what they sent has been read: their kernels must not end before."""
+        ports = self.streams["port"]
+        if ports and self.block.role == RECEIVER:
+            self._synchronize()
+            self._over("signal", ports)
+        elif ports and self.block.role == SENDER:
+            self._over("wait", ports)
 
     def _work(self) -> Iterable[tuple[int, int, bool]]:
         """Events by position; senders also hear, after the receipt, that what they sent may be overwritten."""
@@ -321,32 +337,32 @@ class _Assembly:
 
     def _send(self, message: int) -> None:
         stream = self.schedule.stream_of[message]
-        number = self.block.streams.index(stream)
-        read, land = _local(self.writer.read[message]), self._remote(stream.dst, self.writer.land[message])
-        put: Json = {"name": "pws" if self.ports else "put", "src_buff": [read], "dst_buff": [land]}
-        self._move(put | {"channel_ids": [number], "channel_type": self.writer.channel})
-        if self.ports:
-            return
-        self.recent.add(message)
-        self._synchronize()
-        self._over("signal", [number])
+        kind = KINDS[stream.port]
+        read, land = _local(self.writer.read[message]), self._remote(stream.dst, kind, self.writer.land[message])
+        put: Json = {"name": "pws" if stream.port else "put", "src_buff": [read], "dst_buff": [land]}
+        self._move(put | {"channel_ids": [self.number[id(stream)]], "channel_type": kind})
+        if not stream.port:
+            self.recent.add(message)
+            self._synchronize()
+            self._over("signal", [stream])
 
     def _receive(self, message: int, event: int) -> None:
-        number = self.block.streams.index(self.schedule.stream_of[message])
-        self._over("wait", [number])
+        stream, writer = self.schedule.stream_of[message], self.writer
+        self._over("wait", [stream])
         if self.schedule.staged[message]:
-            landed, write = _local(self.writer.land[message]), _local(self.writer.write[message])
-            if self.writer.program.messages.reduce[message]:
-                self._move({"name": "re", "src_buff": [_local(self.writer.add[message]), landed], "dst_buff": [write]})
+            landed, target = _local(writer.land[message]), _local(writer.write[message])
+            if writer.program.messages.reduce[message]:
+                added = _local(writer.add[message])
+                self._move({"name": "re", "src_buff": [added, landed], "dst_buff": [target], "reduce_op": "sum"})
             else:
-                self._move({"name": "copy", "src_buff": [landed], "dst_buff": [write]})
+                self._move({"name": "copy", "src_buff": [landed], "dst_buff": [target]})
             self.recent.add(event)
         if message in self.schedule.answered:
             self._synchronize()
-            self._over("signal", [number])
+            self._over("signal", [stream])
 
     def _hear_answer(self, message: int) -> None:
-        self._over("wait", [self.block.streams.index(self.schedule.stream_of[message])])
+        self._over("wait", [self.schedule.stream_of[message]])
         self.recent.add(message)
         self._tell(message)
 
@@ -378,17 +394,20 @@ class _Assembly:
             self.heard = self.moved = False
             self.recent.clear()
 
-    def _over(self, name: str, channels: list[int]) -> None:
-        """A signal or a wait over channels; pure waits that follow each other become one."""
-        last = self.ops[-1] if self.ops else {}
-        self.heard |= name in ("wait", "rlxwait")
-        if name == "wait" == last.get("name") and not {*last["channel_ids"]} & {*channels} and (
-            len(last["channel_ids"]) + len(channels) <= MAX_CHANNELS_OF_OP
-        ):  # fmt: skip
-            last["channel_ids"] += channels
-            return
-        for part in _parts(channels, MAX_CHANNELS_OF_OP):
-            self.ops.append({"name": name, "channel_ids": part, "channel_type": self.writer.channel})
+    def _over(self, name: str, streams: list[Stream]) -> None:
+        """A signal or a wait over the channels of streams; waits that follow each other become one."""
+        for kind in KINDS:
+            numbers = [self.number[id(stream)] for stream in streams if KINDS[stream.port] == kind]
+            last = self.ops[-1] if self.ops and self.ops[-1]["name"] == name == "wait" else {}
+            joined = [*last.get("channel_ids", ()), *numbers]
+            if last.get("channel_type") == kind and len(set(joined)) == len(joined) <= MAX_CHANNELS_OF_OP:
+                last["channel_ids"] = joined
+            else:
+                self.ops += [
+                    {"name": name, "channel_ids": part, "channel_type": kind}
+                    for part in _parts(numbers, MAX_CHANNELS_OF_OP)
+                ]
+        self.heard |= name in ("wait", "rlxwait") and bool(streams)
 
     def _sem(self, name: str, numbers: list[int]) -> None:
         if not numbers:
@@ -398,10 +417,11 @@ class _Assembly:
             self.ops.append({"name": name, "semaphore_ids": part})
             self.heard |= name == "sem_acquire"
 
-    def _remote(self, rank: int, place: tuple[str, int, int]) -> Json:
-        kind, index, size = place
-        number = self.buffers.setdefault((rank, kind), len(self.buffers))
-        return {"buffer_id": self.refs.setdefault(number, len(self.refs)), "index": index, "size": size}
+    def _remote(self, rank: int, kind: str, place: tuple[str, int, int]) -> Json:
+        buffer, index, size = place
+        number = self.buffers.setdefault((rank, buffer, kind), len(self.buffers))
+        refs = self.refs[kind]
+        return {"buffer_id": refs.setdefault(number, len(refs)), "index": index, "size": size}
 
 
 def _local(place: tuple[str, int, int]) -> Json:
