@@ -1,14 +1,18 @@
 """Execution plans of MSCCL++ (JSON), in the schema of version 0.8 and later.
 
-schedule       a lowered program as threadblocks: streams, order, semaphores
-writer         the plan as a file
+writer         algorithms as plans in files
+schedule       a lowered program as threadblocks: streams, and the order of their work
+resources      places, channels and semaphores, by number
+assembly       the operations of threadblocks
+
 plan           the schema, as data
+rules          limits, and what each operation must have
 resolver       a plan with all indirections followed, and what is wrong with it at first sight
 results        what each collective promises
 state          buffers, clocks and semaphores of a plan that runs
 interpreter    runs a plan, ours or not, and says what is wrong with it
 
-A writer and an interpreter that share nothing but the schema.
+The writer and the interpreter share nothing but the schema and its limits.
 """
 
 from __future__ import annotations

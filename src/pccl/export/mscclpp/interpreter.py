@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from pccl.export.mscclpp.plan import Plan, facts, read
-from pccl.export.mscclpp.resolver import SUMS, Program, Range, Step, resolve
+from pccl.export.mscclpp.resolver import Program, Range, Step, resolve
 from pccl.export.mscclpp.results import expected_outputs
+from pccl.export.mscclpp.rules import SUMS
 from pccl.export.mscclpp.state import Line, Memory, Semaphores, Signal, Values
 
 __all__ = ["Outcome", "check", "execute"]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pccl.errors import PcclError
 from pccl.export.lowering import INPUT, Messages, Program
-from pccl.export.mscclpp.resolver import MAX_BUFFERS, MAX_CHANNELS, MAX_CHANNELS_OF_OP, MAX_OPS
+from pccl.export.mscclpp.rules import MAX_BUFFERS, MAX_CHANNELS, MAX_CHANNELS_OF_OP, MAX_OPS
 
 __all__ = ["Block", "Schedule", "Stream", "arrange"]
 
