@@ -14,9 +14,11 @@ import click
 
 from pccl._version import __version__
 from pccl.cli.bound import bound
+from pccl.cli.check import check
 from pccl.cli.compare import compare
 from pccl.cli.console import examples, print_error
 from pccl.cli.export import export
+from pccl.cli.importing import import_file
 from pccl.cli.inspect import show, verify
 from pccl.cli.simulate import simulate
 from pccl.cli.synthesize import synthesize
@@ -78,7 +80,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (synthesize, verify, show, simulate, bound, compare, export, topology):
+for command in (synthesize, verify, show, simulate, bound, compare, export, check, import_file, topology):
     main.add_command(command)
 
 

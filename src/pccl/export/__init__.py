@@ -1,10 +1,10 @@
 """Algorithms for others: files that runtimes execute, simulators replay, and people look at.
 
-registry           the formats by name, with their options
-lowering           from transfers over links to sends between NPUs, shared by the formats that run
-msccl              MSCCL-IR XML
-msccl_interpreter  runs an MSCCL-IR file, ours or not, and says what is wrong with it
-msccl_importer     MSCCL-IR XML as an algorithm on a topology
+registry   the formats by name, with their options
+tracing    messages between NPUs, followed through switches
+layouts    where chunks lie in buffers
+lowering   the program of the ranks, shared by the formats that run
+msccl      MSCCL-IR XML
 
 Calling the package exports: ``pccl.export(algorithm, "algo.xml")``.
 """
@@ -17,12 +17,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pccl.export.registry import FORMATS, Format, Option, find_format
+from pccl.export.registry import FORMATS, Format, Option, check_file, find_format
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
+    from pccl.export.msccl import import_msccl
 
-__all__ = ["FORMATS", "Format", "Option", "export", "find_format"]
+__all__ = ["FORMATS", "Format", "Option", "check_file", "export", "find_format", "import_msccl"]
 
 
 def export(algorithm: Algorithm, path: str | Path, format: str | None = None, **options: Any) -> Mapping[str, str]:  # noqa: A002
@@ -53,8 +54,16 @@ def export(algorithm: Algorithm, path: str | Path, format: str | None = None, **
     pccl.errors.PcclError: a.xls does not end like any format; say which: msccl, mscclpp, ...
     """
     chosen = find_format(path, format)
-    chosen.check_options(options)
+    chosen.refuse_others(options, chosen.options)
     return dict(chosen.writer(algorithm, Path(path), **options) or {})
+
+
+def __getattr__(name: str) -> Any:
+    if name == "import_msccl":  # not before it is needed: it takes NumPy and more
+        from pccl.export.msccl import import_msccl
+
+        return import_msccl
+    raise AttributeError(f"module 'pccl.export' has no attribute {name!r}")
 
 
 class _Callable(ModuleType):

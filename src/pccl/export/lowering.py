@@ -212,7 +212,7 @@ class _Builder:
             until, who = busy.get((int(self.dst[m]), where), (-1, -1))
             if who not in (-1, chunk[m]) and until >= self.found.start[m]:
                 moved.append(int(key[m]))
-                times.append(max(int(until), int(self.found.arrival[m])))
+                times.append(max(int(until), int(self.found.arrival[m])) + 1)
         self.moved, first = np.unique(np.array(moved, np.int64), return_index=True)
         self.moved_at = np.array(times, np.int64)[first]
         self.slots = np.unique(np.concatenate([self.slots, self.moved]))
@@ -305,7 +305,7 @@ def _refuse_outsiders(algorithm: Algorithm, task: Collective, found: Trace, rank
         more = f" and {len(outside) - 3} more" if len(outside) > 3 else ""
         raise PcclError(
             f"{task.kind}: the schedule relays through {who}{more} outside the group of {len(task.ranks)} NPUs "
-            f"({format_group(task.ranks)}); export it over all ranks (all_ranks=True, --all-ranks), or synthesize it on "
+            f"({format_group(task.ranks)}); export it over all ranks (all_ranks=True, --all-ranks) or synthesize it on "
             "a topology restricted to the group"
         )
 
@@ -313,31 +313,37 @@ def _refuse_outsiders(algorithm: Algorithm, task: Collective, found: Trace, rank
 def _order(messages: Messages, copies: Copies, sequence: Ints, shift: Ints | None) -> Ints:
     """Pairs of events that touch the same place of a rank, at least one of them writing, in their planned order."""
     count, m, c = len(messages), messages, copies
-    sends, receives = np.arange(count), count + np.arange(count)
-    copied = 2 * count + np.arange(len(c))
-    # Event, rank, buffer, offset, time, order among equals, whether it writes.
-    parts = [
-        (sends, m.src, m.read_buffer, m.read_offset, m.start, sequence, False),
-        (receives, m.dst, m.write_buffer, m.write_offset, m.arrival, sequence, True),
-        *((receives[r], m.dst[r], m.add_buffer[r], m.add_offset[r], m.arrival[r], sequence[r], False)
+    sends, receives, copied = np.split(np.arange(2 * count + len(c)), [count, 2 * count])
+    # Event, rank, buffer, offset, time, order among equals.
+    writes = [
+        (receives, m.dst, m.write_buffer, m.write_offset, m.arrival, sequence),
+        (copied, c.rank, c.write_buffer, c.write_offset, c.time, copied),
+    ]
+    reads = [
+        (sends, m.src, m.read_buffer, m.read_offset, m.start, sequence),
+        *((receives[r], m.dst[r], m.add_buffer[r], m.add_offset[r], m.arrival[r], sequence[r])
           for r in [np.flatnonzero(m.reduce & (m.add_buffer == INPUT))]),
-        (copied, c.rank, c.read_buffer, c.read_offset, c.time, copied, False),
-        (copied, c.rank, c.write_buffer, c.write_offset, c.time, copied, True),
+        (copied, c.rank, c.read_buffer, c.read_offset, c.time, copied),
     ]  # fmt: skip
-    writes = np.concatenate([np.full(len(part[0]), part[6]) for part in parts])
-    event, rank, buffer, offset, time, order = (
-        np.concatenate([np.asarray(part[i], np.int64) for part in parts]) for i in range(6)
-    )
+    event, rank, buffer, offset, time, order = (np.concatenate(column) for column in zip(*writes, *reads, strict=True))
+    is_write = np.arange(len(event)) < count + len(c)
     if shift is not None:  # the input is a part of the output, or the other way round
         offset = np.where(buffer == INPUT, offset + shift[rank], offset)
         buffer = np.where(buffer == INPUT, OUTPUT, buffer)
     place = np.unique(np.stack([rank, buffer, offset], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-    if shift is not None:  # a copy of a place onto itself does nothing
-        reads, written = place[len(place) - 2 * len(c) :].reshape(2, -1)
-        idle = np.isin(event, copied[reads == written])
-        event, place, time, order, writes = (x[~idle] for x in (event, place, time, order, writes))
-    by = np.lexsort((order, ~writes, time, place))
-    return _conflicts(event[by], place[by], writes[by])
+    kept = _without_own(event, place, is_write, int(copied[0]) if len(copied) else len(event) + 1)
+    by = np.flatnonzero(kept)
+    by = by[np.lexsort((order[by], ~is_write[by], time[by], place[by]))]
+    return _conflicts(event[by], place[by], is_write[by])
+
+
+def _without_own(event: Ints, place: Ints, is_write: Bools, first_copy: int) -> Bools:
+    """Leave out reads of what the same event writes; and a copy of a place onto itself, which does nothing, at all."""
+    key = event * (int(place.max(initial=0)) + 1) + place
+    read_too = np.isin(key, key[~is_write]) & is_write
+    own = ~is_write & np.isin(key, key[is_write])
+    idle = read_too & (event >= first_copy)
+    return ~(own | idle)
 
 
 def _conflicts(event: Ints, place: Ints, writes: Bools) -> Ints:

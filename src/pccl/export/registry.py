@@ -10,7 +10,7 @@ from typing import Any
 
 from pccl.errors import PcclError
 
-__all__ = ["FORMATS", "Format", "Option", "find_format"]
+__all__ = ["FORMATS", "Format", "Option", "check_file", "find_format"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Option:
     name
         The keyword; the flag is ``--name`` with hyphens.
     kind
-        ``"flag"``, ``"choice"``, ``"count"`` (a positive whole number), ``"size"`` (text such as ``"64KiB"``) or
-        ``"text"``.
+        ``"flag"``, ``"choice"``, ``"count"`` (a whole number from 1 on), ``"number"`` (from 0 on), ``"ranks"`` (a list,
+        or on the command line ``0-3,8``), ``"size"`` (text such as ``"64KiB"``) or ``"text"``.
     help
         One line for people.
     choices
@@ -62,6 +62,8 @@ class Format:
     checker
         The function that checks a file of this format, as ``module:function``: it takes a path, and returns a list of
         problems (lines of text) and a mapping with facts.
+    checks
+        The keywords that the checker takes.
     """
 
     name: str
@@ -70,22 +72,25 @@ class Format:
     suffixes: tuple[str, ...] = ()
     options: tuple[Option, ...] = ()
     checker: str = ""
+    checks: tuple[Option, ...] = ()
 
     @property
     def writer(self) -> Callable[..., Any]:
         """The function that writes this format."""
         return _load(self.target)
 
-    def check_options(self, names: Iterable[str], spell: Callable[[str], str] = repr) -> None:
-        """Raise unless all names are options of this format; `spell` writes a name in the message."""
-        known = [option.name for option in self.options]
+    def refuse_others(self, names: Iterable[str], known: Iterable[Option], spell: Callable[[str], str] = repr) -> None:
+        """Raise unless all names are those of known options; `spell` writes a name in the message."""
+        there = [option.name for option in known]
         for name in names:
-            if name not in known:
-                there = f"its options are {', '.join(map(spell, known))}" if known else "it has none"
-                raise PcclError(f"the format {self.name} has no option {spell(name)}; {there}")
+            if name not in there:
+                text = f"its options are {', '.join(map(spell, there))}" if there else "it has none"
+                raise PcclError(f"the format {self.name} has no option {spell(name)}; {text}")
 
 
+_TARGET = Option("target", "choice", "Whose limits count.", choices=("executor", "rccl", "msccl"))
 _GROUPS = Option("all_ranks", "flag", "All NPUs take part; those outside the group contribute nothing and only relay.")
+_COLLECTIVE = Option("collective", "number", "Which of several collectives to write, counted from 0.")
 _PLACE = Option("in_place", "flag", "Whether input and output are one buffer.", opposite="out_of_place")
 _SIZES = (
     Option("min_bytes", "size", "The smallest buffer that the runtime uses the algorithm for."),
@@ -102,11 +107,19 @@ FORMATS: dict[str, Format] = {
             "pccl.export.msccl:write",
             (".xml",),
             (
-                Option("target", "choice", "Whose limits count.", choices=("executor", "rccl", "msccl")),
+                _TARGET,
                 Option("instances", "count", "Run everything this many times side by side, each on its part."),
+                Option("channels", "count", "At most this many channels between two ranks. Default: as routes need."),
                 _PLACE, *_SIZES, _PROTOCOL, _GROUPS,
+                Option("padded", "flag", "all-to-all-v: write an alltoall with shares as large as the largest."),
+                _COLLECTIVE,
             ),
-            checker="pccl.export.msccl_interpreter:check",
+            checker="pccl.export.msccl:check",
+            checks=(
+                _TARGET,
+                Option("depth", "count", "Messages that a connection holds. Default: as the protocol has it."),
+                Option("group", "ranks", "The ranks that the collective is for, if others only relay."),
+            ),
         ),
         Format(
             "mscclpp",
@@ -155,6 +168,7 @@ def check_file(path: str | Path, name: str | None = None, **options: Any) -> tup
     if not chosen.checker:
         there = ", ".join(f.name for f in FORMATS.values() if f.checker)
         raise PcclError(f"{path}: files of the format {chosen.name} cannot be checked; those that can are {there}")
+    chosen.refuse_others(options, chosen.checks)
     problems, facts = _load(chosen.checker)(path, **options)
     return list(problems), dict(facts)
 

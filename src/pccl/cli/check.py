@@ -1,0 +1,47 @@
+"""``pccl check``: runs the files of runtimes, whoever wrote them, and says what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pccl.cli.console import examples, print_error, print_facts, print_json
+from pccl.cli.options import format_options, given_options
+from pccl.export.registry import FORMATS, check_file, find_format
+
+__all__ = ["check"]
+
+_CHECKED = {name: (f, f.checks) for name, f in FORMATS.items() if f.checker}
+
+
+@click.command(
+    short_help="Run a file for a runtime and say what is wrong with it.",
+    epilog=examples(
+        "pccl check algo.xml",
+        "pccl check algo.xml --target rccl --depth 1",
+        "pccl check group.xml --group 0,3,5",
+        then=f"Formats: {', '.join(_CHECKED)}. The exit code is 1 if there are problems, 2 if the file cannot be read.",
+    ),
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-f", "--format", "name", metavar="NAME", help="One of those below. Default: what FILE ends with.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but problems (and --json).")
+@format_options(_CHECKED)
+def check(file: Path, name: str | None, as_json: bool, quiet: bool, **flags: Any) -> int:
+    """Run a file that a runtime would execute, written by pccl or not, and list its problems, one on each line.
+
+    Checked are: how it is written, the limits of the runtime, connections and their depth, deadlocks, races, and the
+    results of the collective on real numbers.
+    """
+    chosen = find_format(file, name)
+    problems, facts = check_file(file, chosen.name, **given_options(chosen, chosen.checks, flags))
+    for line in problems:
+        print_error(f"{file}: {line}")
+    if as_json:
+        print_json({"file": str(file), "correct": not problems, "problems": problems, "facts": facts})
+    elif not quiet and not problems:
+        print_facts({"file": f"{file}: correct", **facts})
+    return 1 if problems else 0

@@ -1,0 +1,23 @@
+"""MSCCL-IR XML: written for a runtime, checked by running it, and read back.
+
+targets        the runtimes and their limits
+lanes          queues between ranks
+operations     what threadblocks do, in chunks of the file
+threadblocks   who does it, and what waits for what
+writer         write(): the file
+file           what is in a file, read strictly
+rules          what can be checked without running it
+task           what a file is to compute, and where its buffers lie
+execution      in which order steps can run, and deadlocks
+interpreter    check(): runs a file and compares the results
+contents       what messages carry
+importer       import_msccl(): a file as an algorithm
+"""
+
+from __future__ import annotations
+
+from pccl.export.msccl.importer import import_msccl
+from pccl.export.msccl.interpreter import check
+from pccl.export.msccl.writer import write
+
+__all__ = ["check", "import_msccl", "write"]

@@ -1,0 +1,156 @@
+"""The rules that an MSCCL-IR file must keep and that can be seen without running it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pccl.export.msccl.file import Algo, Gpu, Step, Threadblock
+from pccl.export.msccl.targets import (
+    COLLECTIVES,
+    DEPTHS,
+    MOST_COUNT,
+    MOST_DEPENDED_ON,
+    MOST_NODES,
+    MOST_OFFSET,
+    MOST_PEERS,
+    Target,
+)
+
+__all__ = ["RECEIVES", "SENDS", "broken_rules"]
+
+SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
+RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+_TYPES = SENDS | RECEIVES | {"cpy", "re", "nop"}
+_ROOTED = ("broadcast", "reduce", "gather", "scatter")
+
+
+def broken_rules(algo: Algo, target: Target) -> list[str]:
+    """Every rule that the file breaks, each one line."""
+    problems = list(_of_algo(algo, target))
+    for gpu in algo.gpus:
+        problems += _of_gpu(gpu, algo, target)
+        for tb in gpu.threadblocks:
+            problems += _of_threadblock(gpu, tb, algo, target)
+            for index, step in enumerate(tb.steps):
+                problems += (f"gpu {gpu.id} tb {tb.id} step {index}: {text}" for text in _of_step(gpu, tb, index, step))
+    return problems
+
+
+def _of_algo(algo: Algo, target: Target) -> Iterator[str]:
+    if algo.proto not in DEPTHS:
+        yield f"algo: proto {algo.proto!r} is not one of {', '.join(DEPTHS)}"
+    if algo.coll in _ROOTED:
+        yield f"algo: the runtimes do not compare the root of a {algo.coll}, and would run the file for any root"
+    elif algo.coll == "alltoallv":
+        yield "algo: the runtimes never choose a file for alltoallv"
+    elif algo.coll not in COLLECTIVES or target.spell(COLLECTIVES[algo.coll]) != algo.coll:
+        names = ", ".join(target.spell(kind) for kind in dict.fromkeys(COLLECTIVES.values()))
+        yield f"algo: coll {algo.coll!r} is not one that {target.runtime} chooses: {names}"
+    if algo.coll == "alltoall" and algo.inplace and target.name == "msccl":
+        yield "algo: the original MSCCL has no alltoall in place"
+    if not 1 <= algo.nchannels <= target.channels:
+        yield f"algo: {algo.nchannels} channels; {target.runtime} has 1 to {target.channels}"
+    if algo.nchunksperloop < 1:
+        yield f"algo: nchunksperloop is {algo.nchunksperloop}; it must be positive"
+    for name in ("inplace", "outofplace"):
+        if getattr(algo, name) not in (0, 1):
+            yield f"algo: {name} is {getattr(algo, name)}; it must be 0 or 1"
+    if not (algo.inplace or algo.outofplace):
+        yield "algo: it is neither for in place nor for out of place, so that the runtimes never choose it"
+    if algo.maxBytes <= 0 or algo.maxBytes < algo.minBytes:
+        yield f"algo: sizes from {algo.minBytes} to {algo.maxBytes} bytes; write a finite maximum above the minimum"
+    ids = sorted(gpu.id for gpu in algo.gpus)
+    if ids != list(range(algo.ngpus)):
+        yield f"algo: ngpus is {algo.ngpus}, but there are {len(ids)} gpus with the ids {_few(ids)}"
+    if algo.coll != "allreduce" and algo.coll in COLLECTIVES and algo.nchunksperloop % max(algo.ngpus, 1):
+        yield f"algo: nchunksperloop {algo.nchunksperloop} does not divide by {algo.ngpus} gpus"
+
+
+def _of_gpu(gpu: Gpu, algo: Algo, target: Target) -> Iterator[str]:
+    count = len(gpu.threadblocks)
+    if [tb.id for tb in gpu.threadblocks] != list(range(count)):
+        yield f"gpu {gpu.id}: its threadblocks are {_few([tb.id for tb in gpu.threadblocks])}; they count from 0 on"
+    if count > target.threadblocks:
+        yield f"gpu {gpu.id}: {count} threadblocks; {target.runtime} has at most {target.threadblocks}"
+    nodes = 1 + algo.ngpus + count + sum(len(tb.steps) for tb in gpu.threadblocks)
+    if nodes > MOST_NODES:
+        yield f"gpu {gpu.id}: it has to read {nodes} elements; the runtimes keep {MOST_NODES}"
+    for way in ("send", "recv"):
+        used = Counter((tb.chan, getattr(tb, way)) for tb in gpu.threadblocks if getattr(tb, way) >= 0)
+        for (chan, peer), times in used.items():
+            if times > 1:
+                yield f"gpu {gpu.id}: {times} threadblocks {way} with gpu {peer} on channel {chan}; there may be one"
+        for chan, peers in Counter(chan for chan, _ in used).items():
+            if peers > MOST_PEERS:
+                yield f"gpu {gpu.id}: channel {chan} has {peers} peers to {way} with; the runtimes keep {MOST_PEERS}"
+
+
+def _of_threadblock(gpu: Gpu, tb: Threadblock, algo: Algo, target: Target) -> Iterator[str]:
+    where = f"gpu {gpu.id} tb {tb.id}"
+    if not 0 <= tb.chan < algo.nchannels:
+        yield f"{where}: channel {tb.chan} of {algo.nchannels}"
+    for way in ("send", "recv"):
+        peer = getattr(tb, way)
+        if peer == gpu.id or not -1 <= peer < algo.ngpus:
+            yield f"{where}: {way}={peer} is no peer of gpu {gpu.id}"
+    if len(tb.steps) > target.steps:
+        yield f"{where}: {len(tb.steps)} steps; {target.runtime} has at most {target.steps}"
+    if [step.s for step in tb.steps] != list(range(len(tb.steps))):
+        yield f"{where}: its steps are {_few([step.s for step in tb.steps])}; they count from 0 on"
+
+
+def _of_step(gpu: Gpu, tb: Threadblock, index: int, step: Step) -> Iterator[str]:
+    if step.type not in _TYPES:
+        yield f"there is no type {step.type!r}"
+    yield from _dependency(gpu, tb, index, step)
+    if step.type == "nop":
+        if step.depid < 0 or step.hasdep or index == len(tb.steps) - 1:
+            yield "a nop must carry a dependency, be no dependency itself, and not come last"
+        elif tb.steps[index + 1].depid < 0:
+            yield "the step after a nop must carry a dependency as well"
+        return
+    if step.type in SENDS and tb.send < 0:
+        yield f"type {step.type} sends, but the threadblock has no peer to send to"
+    if step.type in RECEIVES and tb.recv < 0:
+        yield f"type {step.type} receives, but the threadblock has no peer to receive from"
+    if not 1 <= step.cnt <= MOST_COUNT:
+        yield f"cnt is {step.cnt}; it must be from 1 to {MOST_COUNT}"
+    if step.hasdep not in (0, 1):
+        yield f"hasdep is {step.hasdep}; it must be 0 or 1"
+    for way in _places(step.type):
+        yield from _place(gpu, getattr(step, f"{way}buf"), getattr(step, f"{way}off"), step.cnt)
+
+
+def _dependency(gpu: Gpu, tb: Threadblock, index: int, step: Step) -> Iterator[str]:
+    if step.depid < 0:
+        return
+    other = next((other for other in gpu.threadblocks if other.id == step.depid), None)
+    if other is None or not 0 <= step.deps < len(other.steps):
+        yield f"it waits for step {step.deps} of tb {step.depid}, which is not there"
+    elif step.depid > MOST_DEPENDED_ON:
+        yield f"it waits for tb {step.depid}; the runtimes can wait for tb 0 to {MOST_DEPENDED_ON}"
+    elif other is tb and step.deps >= index:
+        yield "it waits for itself"
+    elif not other.steps[step.deps].hasdep:
+        yield f"it waits for tb {step.depid} step {step.deps}, which has hasdep=0 and tells nobody"
+
+
+def _place(gpu: Gpu, buffer: str, offset: int, count: int) -> Iterator[str]:
+    if buffer not in ("i", "o", "s"):
+        yield f"there is no buffer {buffer!r}; there are i, o and s"
+        return
+    chunks = getattr(gpu, f"{buffer}_chunks")
+    if offset < 0 or offset + count > chunks:
+        yield f"{buffer}[{offset}:{offset + count}] is outside a buffer of {chunks} chunks"
+    elif offset > MOST_OFFSET:
+        yield f"the offset {offset} is beyond {MOST_OFFSET}, the largest that the runtimes keep"
+
+
+def _places(kind: str) -> tuple[str, ...]:
+    """Which places a step of this type uses."""
+    return {"s": ("src",), "r": ("dst",), "rcs": ("dst",), "rrs": ("src",)}.get(kind, ("src", "dst"))
+
+
+def _few(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
