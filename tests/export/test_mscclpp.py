@@ -49,9 +49,13 @@ def synthesized(machine: str, kind: str, chunks: int) -> Algorithm:
     return pccl.synthesize(topology, collective(kind, members, chunks, group))
 
 
+def written(algorithm: Algorithm, path: Path, **options: Any) -> str:
+    write(algorithm, path, **options)
+    return path.read_text()
+
+
 def plan(algorithm: Algorithm, folder: Path, **options: Any) -> Json:
-    write(algorithm, folder / "a.plan.json", **options)
-    document: Json = json.loads((folder / "a.plan.json").read_text())
+    document: Json = json.loads(written(algorithm, folder / "a.plan.json", **options))
     return document
 
 
@@ -217,9 +221,12 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
     custom = pccl.Custom([pccl.Condition(0, (1, 2), "1KiB")])
     with pytest.raises(PcclError, match="no call of MSCCL"):
         write(pccl.synthesize(ring, custom), path)
-    two = [pccl.AllGather("1KiB", group=(0, 1)), pccl.AllGather("1KiB", group=(2, 3))]
+    two = pccl.synthesize(ring, pccl.AllGather("1KiB", group=(0, 1)), pccl.AllToAll("1KiB", group=(3, 2)))
     with pytest.raises(PcclError, match="2 collectives"):
-        write(pccl.synthesize(ring, two), path)
+        write(two, path)
+    with pytest.raises(PcclError, match="no collective 2"):
+        write(two, path, collective=2)
+    assert json.loads(written(two, path, collective=1))["collective"] == "alltoall"
     with pytest.raises(PcclError, match=r"relays through .* outside the group .* --all-ranks"):
         write(synthesized("mesh:4x4", "all-gather", 1), path)
     with pytest.raises(PcclError, match="cannot write"):
@@ -234,7 +241,8 @@ def test_through_the_registry(tmp_path: Path) -> None:
     found, facts = check_file(path)
     assert found == []
     assert facts["plan"] == "allgather_4_pccl: allgather of 4 ranks, in place"
-    assert "no races" in facts["result"]
+    assert facts["results"] == "exact, without races or deadlock"
+    assert check_file(path, group=[0, 1], root=9)[0] == ["the root 9 is not a member"]
 
 
 @settings(max_examples=15, deadline=None)

@@ -1,4 +1,4 @@
-"""Algorithms as execution plans in files."""
+"""Algorithms as execution plans in files, which the interpreter runs before they are saved."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import msgspec
 import numpy as np
 
 from pccl.algorithm import Algorithm
-from pccl.errors import FormatError, PcclError
+from pccl.errors import FormatError, InternalError, PcclError
 from pccl.export.lowering import Program, lower
 from pccl.export.mscclpp.assembly import Json, assemble
+from pccl.export.mscclpp.interpreter import execute
+from pccl.export.mscclpp.plan import parse as parse_plan
 from pccl.export.mscclpp.resources import Resources
 from pccl.export.mscclpp.rules import MAX_OPS
 from pccl.export.mscclpp.schedule import arrange
@@ -33,6 +35,7 @@ NAMES = {
 }
 MOST_THREADBLOCKS = 80  # all must run at once, and a GPU of 2017 runs this many; later ones run more
 ALIGNMENT = 16
+MOST_TRIED = 100_000  # operations that the interpreter runs in a few seconds
 
 
 def write(
@@ -46,13 +49,14 @@ def write(
     max_threadblocks: int = MOST_THREADBLOCKS,
     min_bytes: str | int | None = None,
     max_bytes: str | int | None = None,
+    collective: int | None = None,
 ) -> Mapping[str, str]:
     """Write an algorithm as an execution plan of MSCCL++.
 
     Parameters
     ----------
     algorithm
-        An algorithm for one collective.
+        What to write.
     path
         The JSON file.
     in_place
@@ -68,9 +72,24 @@ def write(
         How many threadblocks a GPU runs at once.
     min_bytes, max_bytes
         The sizes that the plan is for.
+    collective
+        Which of several collectives of the algorithm to write.
+
+    Returns
+    -------
+    Mapping
+        What has been written, by name, for people.
+
+    Examples
+    --------
+    >>> import pccl, tempfile
+    >>> algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4MiB"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(algorithm, f"{folder}/ring.plan.json", in_place=True)["threadblocks"]
+    '16, at most 4 on a rank'
     """
-    task = algorithm.collectives[0]
-    if len(algorithm.collectives) == 1 and task.kind not in NAMES:
+    task = algorithm.collectives[collective or 0] if 0 <= (collective or 0) < len(algorithm.collectives) else None
+    if task is not None and task.kind not in NAMES:
         known = ", ".join(NAMES)
         raise PcclError(f"no call of MSCCL++ says where the chunks of a {task.kind} collective lie; it has {known}")
     most, copies = _count(max_threadblocks, "max_threadblocks"), _count(instances, "instances")
@@ -79,29 +98,48 @@ def write(
         raise PcclError(f"min_bytes ({sizes[0]}) is larger than max_bytes ({sizes[1]})")
     if most // copies < 2:
         raise PcclError(f"{copies} instances need at least {2 * copies} threadblocks (max_threadblocks), not {most}")
-    program = lower(algorithm, in_place=in_place, all_ranks=all_ranks)
+    program = lower(algorithm, collective=collective, in_place=in_place, all_ranks=all_ranks)
     box = len(program.npus) if ranks_per_box is None else _count(ranks_per_box, "ranks_per_box")
     schedule = arrange(program, box=box, most=most // copies)
     resources = Resources(schedule, in_place)
-    document = {
-        "name": f"{NAMES[task.kind]}_{len(program.npus)}_pccl",
-        "collective": NAMES[task.kind],
+    document = _document(resources, copies, *sizes)
+    text = msgspec.json.encode(document)
+    checked = _try(text, document)
+    try:
+        Path(path).write_bytes(msgspec.json.format(text, indent=1))
+    except OSError as error:
+        raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
+    return _facts(document) | {"checked": checked}
+
+
+def _document(resources: Resources, instances: int, smallest: int, largest: int) -> Json:
+    program = resources.program
+    name = NAMES[program.collective.kind]
+    return {
+        "name": f"{name}_{len(program.npus)}_pccl",
+        "collective": name,
         "protocol": "Simple",
-        "inplace": in_place,
+        "inplace": resources.in_place,
         "reuse_resources": False,
-        "gpus": [assemble(resources, rank, copies) for rank in range(len(program.npus))],
+        "gpus": [assemble(resources, rank, instances) for rank in range(len(program.npus))],
         "num_threads_per_block": 1024,
         "use_double_scratch_buffer": False,
         "buffer_alignment": ALIGNMENT,
-        "min_message_size": sizes[0],
-        "max_message_size": sizes[1],
+        "min_message_size": smallest,
+        "max_message_size": largest,
         "pccl": _about(program, resources.unit),
     }
-    try:
-        Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
-    except OSError as error:
-        raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
-    return _facts(document)
+
+
+def _try(text: bytes, document: Json) -> str:
+    """Run the plan before anybody else does, and say so."""
+    ops = sum(len(block["ops"]) for gpu in document["gpus"] for block in gpu["threadblocks"])
+    if ops > MOST_TRIED:
+        return f"no, with {ops:,} operations; 'pccl check' does, in its time"
+    problems = execute(parse_plan(text)).problems
+    if problems:
+        raise InternalError(f"the plan that was to be written is wrong: {problems[0]}")
+    return "run by the interpreter: exact, without races or deadlock"
 
 
 def _count(value: object, name: str) -> int:
