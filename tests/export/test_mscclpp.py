@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import shlex
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,16 @@ from hypothesis import strategies as st
 import pccl
 from pccl.algorithm import Algorithm
 from pccl.collective import Collective
-from pccl.errors import PcclError
+from pccl.errors import InternalError, PcclError
+from pccl.export.mscclpp import assembly, writer
 from pccl.export.mscclpp.interpreter import check, execute
 from pccl.export.mscclpp.plan import parse
 from pccl.export.mscclpp.writer import write
 from pccl.export.registry import check_file
 from pccl.topology import parse_topology
+from tests.end_to_end import test_docs
+from tests.end_to_end.program import pccl as run
+from tests.end_to_end.program import refused
 
 Json = dict[str, Any]
 GROUP = (0, 3, 6, 9, 15)
@@ -32,6 +37,12 @@ KINDS = {
     "gather": pccl.Gather, "send-recv": pccl.SendRecv,
 }  # fmt: skip
 NOT_IN_PLACE = {"scatter", "gather", "send-recv", "all-to-all-v"}
+
+
+@pytest.fixture(autouse=True)
+def _no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans are run by the tests themselves, once."""
+    monkeypatch.setattr(writer, "MOST_TRIED", 0)
 
 
 def collective(kind: str, members: int, chunks: int, group: tuple[int, ...] | None) -> Collective:
@@ -233,6 +244,19 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
         write(synthesized("ring:4", "all-gather", 1), tmp_path)
 
 
+def test_plans_are_tried_before_they_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithm, path = synthesized("ring:4", "all-gather", 1), tmp_path / "a.plan.json"
+    assert write(algorithm, path)["checked"].startswith("no, with 1")
+    monkeypatch.setattr(writer, "MOST_TRIED", 1000)
+    assert write(algorithm, path)["checked"] == "run by the interpreter: exact, without races or deadlock"
+    path.unlink()
+    monkeypatch.setattr(assembly, "MAX_CHANNELS_OF_OP", 0)
+    monkeypatch.setattr(assembly, "_parts", lambda *_: [])
+    with pytest.raises(InternalError, match="the plan that was to be written is wrong: "):
+        write(algorithm, path)
+    assert not path.exists()
+
+
 def test_through_the_registry(tmp_path: Path) -> None:
     path = tmp_path / "a.plan.json"
     facts = pccl.export(synthesized("ring:4", "all-gather", 4), path, min_bytes="1KiB", in_place=True)
@@ -268,3 +292,25 @@ def test_plans_of_any_kind(
         max_threadblocks=most,
     )
     assert problems(document) == []
+
+
+def test_the_page_shows_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MOST_TRIED", 100_000)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(test_docs.PAGES, "plan", (test_docs.DOCS / "export-mscclpp.md").read_text(encoding="utf-8"))
+    shown = test_docs.commands("plan")
+    assert len(shown) == 3
+    for command, expected in shown:
+        assert test_docs.masked(run(*shlex.split(command)).output) == test_docs.masked(expected), command
+
+
+def test_from_the_command_line(tmp_path: Path) -> None:
+    algorithm, path = tmp_path / "ring.pccl", tmp_path / "ring.plan.json"
+    synthesized("ring:4", "all-reduce", 1).save(algorithm)
+    done = run("export", algorithm, "-f", "mscclpp", "-o", path, "--ranks-per-box", "2", "--instances", "2")
+    assert "at most 8 on a rank" in done.stdout
+    assert "correct" in run("check", path).stdout
+    path.write_text(path.read_text().replace('"allreduce"', '"reducescatter"'))
+    assert "the buffers do not fit reducescatter" in refused("check", path, status=1)
+    path.write_text("{}")
+    assert "missing required field `name`" in refused("check", path)

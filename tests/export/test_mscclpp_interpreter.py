@@ -177,6 +177,59 @@ def test_reading_what_a_peer_holds() -> None:
     assert any("may end before" in line for line in problems(document))
 
 
+def test_reducing_and_sending_at_once() -> None:
+    """Rank 0 adds what it reads from rank 1, or what it was sent, and stores the sum on both."""
+    for name in ("rres", "res"):
+        source = chunk(0, 0) if name == "rres" else chunk("s", 0)
+        reduce = move(name, [chunk("i", 0), source], [chunk("o", 0), chunk(1, 0)], channel_type="memory")
+        send = move("put", [chunk("i", 0)], [chunk(0, 0)], channel_type="memory")
+        first = [over("rlxsignal"), over("rlxwait"), NOP, over("wait"), NOP, reduce, NOP, over("signal")]
+        second = [
+            over("rlxsignal"),
+            over("rlxwait"),
+            NOP,
+            *([send, NOP] if name == "res" else []),
+            over("signal"),
+            over("wait"),
+        ]
+        document = plan([[threadblock(first, buffers=2)], [threadblock(second)]], "allreduce", (1, 1, 1), "s")
+        read_from = {"rank": 1, "type": "i", "access_channel_types": ["memory"]}
+        document["gpus"][0]["remote_buffers"] = [read_from, read_from | {"type": "o"}]
+        assert problems(document) == []
+
+
+def test_ports_put_and_signal_in_order() -> None:
+    document = through_ports()
+    for rank in range(2):
+        ops = ops_of(document, rank)
+        ops[3]["name"] = "put"
+        ops.insert(4, over("signal", kind="port"))
+    assert problems(document) == []
+    ops = ops_of(document)
+    ops[3], ops[4] = ops[4], ops[3]
+    assert any("race" in line or "may end before" in line for line in problems(document))
+
+
+def test_semaphores_released_by_several_threadblocks() -> None:
+    """Whoever has acquired as often as is released knows that all have; before, nothing is certain."""
+
+    def document(early: bool) -> Json:
+        copies = [move("copy", [chunk("i", i)], [chunk("s", i)]) for i in range(2)]
+        writers = [
+            threadblock([copy, NOP, op("sem_release", semaphore_ids=[0])], i, 0, 0) for i, copy in enumerate(copies)
+        ]
+        acquire = op("sem_acquire", semaphore_ids=[0])
+        reads = [move("copy", [chunk("s", i)], [chunk("o", i)]) for i in range(2)]
+        ops = [acquire, NOP, reads[0], acquire, NOP, reads[1]] if early else [acquire, acquire, NOP, *reads]
+        blocks = [*writers, threadblock(ops, 2, 0, 0)]
+        made = plan([blocks], "allreduce", (2, 2, 2), semaphores=1)
+        made["gpus"][0] |= {"channels": [], "remote_buffers": []}
+        return made
+
+    assert problems(document(early=False)) == []
+    assert any("race on scratch chunk 0" in line for line in problems(document(early=True)))
+
+
 Edit = Callable[[Json], None]
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from pccl.export.mscclpp.plan import Plan, facts, read
 from pccl.export.mscclpp.resolver import Program, Range, Step, resolve
 from pccl.export.mscclpp.results import expected_outputs
-from pccl.export.mscclpp.rules import SUMS
+from pccl.export.mscclpp.rules import SIGNALS, SUMS
 from pccl.export.mscclpp.state import Line, Memory, Semaphores, Signal, Values
 
 __all__ = ["Outcome", "check", "execute"]
@@ -114,7 +114,9 @@ class _Machine:
                 thread.next += 1
         stuck = [thread for thread in self.threads if thread.next < len(thread.steps)]
         self.deadlocked = bool(stuck)
-        self.problems += [f"deadlock: {self._why(thread.steps[thread.next])}" for thread in stuck]
+        coming = {key for thread in stuck for step in thread.steps[thread.next :] for key in _gives(step)}
+        why = [self._why(thread.steps[thread.next], coming) for thread in stuck]
+        self.problems += sorted((f"deadlock: {text}" for text in why), key=lambda text: "never" not in text)
 
     def _try(self, thread: Line, step: Step) -> bool:
         """Do the next operation of a threadblock, unless it must wait."""
@@ -297,17 +299,20 @@ class _Machine:
                 count = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
                 self.problems.append(f"rank {rank} ends with a wrong output: chunk {wrong[0]}{count}")
 
-    def _why(self, step: Step) -> str:
+    def _why(self, step: Step, coming: set[Any]) -> str:
+        """What a threadblock waits for, and whether somebody who waits as well would give it."""
         if step.op.name == "barrier":
             there = len(self.barriers[step.rank, step.op.barrier_id or 0])
             return (
-                f"{step} waits at barrier {step.op.barrier_id}: {there} of {step.op.num_threadblocks} threadblocks came"
+                f"{step} waits at barrier {step.op.barrier_id}, where {there} of {step.op.num_threadblocks} have come"
             )
         if step.op.name == "sem_acquire":
-            empty = [n for n in step.op.semaphore_ids if not self.releases.value(step.rank, n)]
-            return f"{step} waits for a release of semaphore {empty[0]}"
-        missing = [c for c in step.channels if not self.signals[c[0], c[1], c[2]]]
-        return f"{step} waits for a signal from rank {missing[0][3]} on {missing[0][0]} channel {missing[0][2]}"
+            number = next(n for n in step.op.semaphore_ids if not self.releases.value(step.rank, n))
+            key, what = ("semaphore", step.rank, number), f"a release of semaphore {number}"
+        else:
+            kind, rank, own, peer, _ = next(c for c in step.channels if not self.signals[c[0], c[1], c[2]])
+            key, what = (kind, rank, own), f"a signal from rank {peer} on {kind} channel {own}"
+        return f"{step} waits for {what}{'' if key in coming else ', which never comes'}"
 
     _DO: dict[str, Callable[[_Machine, Line, Step], bool]] = {  # noqa: RUF012
         "nop": _nop, "barrier": _barrier, "signal": _signal, "rlxsignal": _signal, "wait": _wait, "rlxwait": _wait,
@@ -315,3 +320,11 @@ class _Machine:
         "put": _put, "pws": _put, "pwsf": _put, "get": _move, "copy": _move,
         "re": _move, "rre": _move, "res": _move, "rres": _move,
     }  # fmt: skip
+
+
+def _gives(step: Step) -> list[tuple[str, int, int]]:
+    """What others may wait for and this operation gives."""
+    if step.op.name == "sem_release":
+        return [("semaphore", step.rank, number) for number in step.op.semaphore_ids]
+    signals = step.op.name in SIGNALS or step.op.name in ("pws", "pwsf")
+    return [(kind, peer, number) for kind, _, _, peer, number in step.channels] if signals else []

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl.errors import PcclError
-from pccl.export.lowering import INPUT, Messages, Program
+from pccl.export.lowering import Messages, Program
 from pccl.export.mscclpp.rules import MAX_BUFFERS, MAX_CHANNELS, MAX_CHANNELS_OF_OP, MAX_OPS
 
 __all__ = ["Block", "Schedule", "Stream", "arrange"]
@@ -92,7 +92,7 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
     """Divide a program among threadblocks, at most `most` on a rank; ports connect boxes of `box` ranks each."""
     m, count = program.messages, len(program.messages)
     before: list[list[int]] = [[] for _ in range(2 * count + len(program.copies))]
-    for first, then in _dependencies(program).tolist():
+    for first, then in zip(program.before.tolist(), program.after.tolist(), strict=True):
         before[then].append(first)
     position = _positions(program, before)
     staged = [bool(x) for x in m.reduce]
@@ -115,18 +115,6 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
         else:
             break
     return Schedule(program, blocks, streams, stream_of, block_of, staged, before, answered, position)
-
-
-def _dependencies(program: Program) -> Ints:
-    """Pairs of events, less those that would have a place written before the first sum reads its own input there."""
-    m, count = program.messages, len(program.messages)
-    pairs = np.stack([program.before, program.after], axis=1)
-    both = np.flatnonzero(np.all((pairs >= count) & (pairs < 2 * count), axis=1))
-    first, then = (pairs[both] - count).T
-    same = np.all([c[first] == c[then] for c in (m.dst, m.write_buffer, m.write_offset, m.arrival)], axis=0)
-    wrong = both[same & m.reduce[then] & (m.add_buffer[then] == INPUT)]
-    kept: Ints = np.delete(pairs, wrong, axis=0)
-    return kept
 
 
 def _positions(program: Program, before: list[list[int]]) -> list[int]:

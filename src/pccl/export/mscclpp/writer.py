@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -35,6 +36,7 @@ NAMES = {
 }
 MOST_THREADBLOCKS = 80  # all must run at once, and a GPU of 2017 runs this many; later ones run more
 ALIGNMENT = 16
+UNFOLDED = {"gpus", "threadblocks", "ops"}
 MOST_TRIED = 100_000  # operations that the interpreter runs in a few seconds
 
 
@@ -103,10 +105,10 @@ def write(
     schedule = arrange(program, box=box, most=most // copies)
     resources = Resources(schedule, in_place)
     document = _document(resources, copies, *sizes)
-    text = msgspec.json.encode(document)
+    text = _render(document)
     checked = _try(text, document)
     try:
-        Path(path).write_bytes(msgspec.json.format(text, indent=1))
+        Path(path).write_text(f"{text}\n")
     except OSError as error:
         raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
     return _facts(document) | {"checked": checked}
@@ -131,7 +133,19 @@ def _document(resources: Resources, instances: int, smallest: int, largest: int)
     }
 
 
-def _try(text: bytes, document: Json) -> str:
+def _render(value: Any, indent: str = "\n", unfold: bool = True) -> str:
+    """JSON with one line for each operation, which people can read and which stays small."""
+    if not unfold:
+        return msgspec.json.encode(value).decode()
+    deeper = f"{indent} "
+    if isinstance(value, list):
+        items = [_render(item, deeper, bool(UNFOLDED & item.keys())) for item in value]
+        return f"[{deeper}{f',{deeper}'.join(items)}{indent}]"
+    fields = [f'"{name}": {_render(item, deeper, name in UNFOLDED)}' for name, item in value.items()]
+    return f"{{{deeper}{f',{deeper}'.join(fields)}{indent}}}"
+
+
+def _try(text: str, document: Json) -> str:
     """Run the plan before anybody else does, and say so."""
     ops = sum(len(block["ops"]) for gpu in document["gpus"] for block in gpu["threadblocks"])
     if ops > MOST_TRIED:
