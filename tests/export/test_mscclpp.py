@@ -209,6 +209,8 @@ def test_sixty_four_gpus(tmp_path: Path) -> None:
 def test_too_many_operations_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PcclError, match=r"sends [\d,]+ messages, .* has room for 64 .* --max-threadblocks"):
         write(synthesized("mesh:3x3", "all-to-all", 4), tmp_path / "a.plan.json", max_threadblocks=4)
+    with pytest.raises(PcclError, match=r"needs 3 threadblocks, 1 of them for \d copies, but may have 2; use fewer"):
+        write(synthesized("ring:4", "all-to-all", 1), tmp_path / "a.plan.json", in_place=True, max_threadblocks=2)
     assert not (tmp_path / "a.plan.json").exists()
 
 

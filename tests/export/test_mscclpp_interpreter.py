@@ -273,7 +273,7 @@ def put(index: int, path: tuple[str | int, ...], value: Any) -> Edit:
         (all_gather, drop(7), "rank 0 never waits for 1 signals on memory channel 0"),
         (all_gather, swap(3, 6), "rank 1 may end before rank 0 threadblock 0 op 6 (put)"),
         (all_gather, put(3, ("dst_buff", 0, "index"), 1), "race on output chunk 1 of rank 1"),
-        (all_gather, put(3, ("dst_buff", 0, "index"), 2), "output chunk 2 of rank 1 are out of range: there are 2"),
+        (all_gather, put(3, ("dst_buff", 0, "index"), 2), "there is no output chunk 2 of rank 1, only 2 chunks"),
         (all_gather, put(3, ("dst_buff", 0, "buffer_id"), 1), "buffer id 1 is none of the 1 remote buffers"),
         (all_gather, put(6, ("channel_ids",), [1]), "channel id 1 is none of the 1 memory channels"),
         (all_gather, put(3, ("name",), "get"), "it mixes up local (type) and remote (buffer_id) buffers"),

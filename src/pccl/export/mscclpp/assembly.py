@@ -105,7 +105,7 @@ class _Assembly:
         for event in self.block.events:
             yield position[event], event, False
             if self.block.role == SENDER and event in self.schedule.answered:
-                yield position[self.count + event], event, True
+                yield self.schedule.done(event), event, True
 
     def _do(self, event: int) -> None:
         self._sem("sem_acquire", self.resources.acquire.get(event, []))

@@ -232,7 +232,7 @@ class _Resolver:
         place = Range(rank, kind, chunks.index, chunks.size)
         there = self.plan.gpus[rank].chunks(kind)
         if chunks.index < 0 or chunks.size < 1 or chunks.index + chunks.size > there:
-            return None, f"{place} are out of range: there are {there}"
+            return None, f"there is no {place}, only {there} chunks"
         return place, ""
 
     def _check_sharing(self, steps: list[list[list[Step]]]) -> None:

@@ -100,17 +100,17 @@ class Resources:
         self.release: dict[int, list[int]] = defaultdict(list)
         numbers: dict[tuple[int, int], int] = {}
         known: dict[tuple[int, int], int] = {}
-        position, block_of = self.schedule.position, self.schedule.block_of
-        for block in (block for own in self.schedule.blocks for block in own):
+        schedule, block_of = self.schedule, self.schedule.block_of
+        for block in (block for own in schedule.blocks for block in own):
             for event in block.events:
-                for first in sorted(self.schedule.before[event], key=position.__getitem__, reverse=True):
+                for first in sorted(schedule.before[event], key=schedule.done, reverse=True):
                     pair = id(block_of[first]), id(block)
-                    if block_of[first] is block or known.get(pair, -1) >= position[first]:
+                    if block_of[first] is block or known.get(pair, -1) >= schedule.done(first):
                         continue
                     if pair not in numbers:
                         numbers[pair] = self.semaphores[block.rank]
                         self.semaphores[block.rank] += 1
-                    known[pair] = position[first]
+                    known[pair] = schedule.done(first)
                     self.acquire[event].append(numbers[pair])
                     self.release[first].append(numbers[pair])
 

@@ -27,6 +27,7 @@ __all__ = ["Block", "Schedule", "Stream", "arrange"]
 
 Ints = NDArray[np.int64]
 SENDER, RECEIVER, COPIER = range(3)
+MEND = "use fewer chunks, or allow more threadblocks (max_threadblocks, --max-threadblocks) if the GPU runs that many at once"
 CUTS = (1, 2, 4)  # streams fill a threadblock; or parts of one, which pack better where threadblocks are scarce
 
 
@@ -86,6 +87,10 @@ class Schedule:
     before: list[list[int]]
     answered: set[int]
     position: list[int]
+
+    def done(self, event: int) -> int:
+        """The position at which an event is known to be complete: for some sends, when they are answered."""
+        return self.position[event + len(self.program.messages) if event in self.answered else event]
 
 
 def arrange(program: Program, *, box: int, most: int) -> Schedule:
@@ -219,6 +224,9 @@ def _blocks(
         copying = _copiers(rank, sorted(copies[rank], key=position.__getitem__), before, needed)
         sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
         own = [*sides, *copying]
+        if len(own) > most:
+            what = f"{len(own)} threadblocks, {len(copying)} of them for {len(copies[rank])} copies"
+            raise PcclError(f"rank {rank} needs {what}, but may have {most}; {MEND}")
         for number, block in enumerate(own):
             block.number = number
             ways = block.role * count
@@ -284,6 +292,5 @@ def _too_much(rank: int, role: int, streams: Sequence[Stream], count: int) -> st
     verb = "sends" if role == SENDER else "receives"
     return (
         f"rank {rank} {verb} {messages:,} messages, {ops:,} operations, but a threadblock of MSCCL++ has room for "
-        f"{MAX_OPS} and {count} threadblocks are left for that; use fewer chunks, or allow more threadblocks "
-        "(max_threadblocks, --max-threadblocks) if the GPU runs that many at once"
+        f"{MAX_OPS} and {count} threadblocks are left for that; {MEND}"
     )

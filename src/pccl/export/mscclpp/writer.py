@@ -108,7 +108,7 @@ def write(
     text = _render(document)
     checked = _try(text, document)
     try:
-        Path(path).write_text(f"{text}\n")
+        Path(path).write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
         raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
     return _facts(document) | {"checked": checked}
