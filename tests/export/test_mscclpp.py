@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 import shlex
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from pccl.export.mscclpp.plan import parse
 from pccl.export.mscclpp.writer import write
 from pccl.export.registry import check_file
 from pccl.topology import parse_topology
+from tests import strategies
 from tests.end_to_end import test_docs
 from tests.end_to_end.program import pccl as run
 from tests.end_to_end.program import refused
@@ -271,29 +273,27 @@ def test_through_the_registry(tmp_path: Path) -> None:
     assert check_file(path, group=[0, 1], root=9)[0] == ["the root 9 is not a member"]
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    machine=st.sampled_from(["mesh:2x3", "torus:3x3", "switch:5", "line:4", "hypercube:3", "a100"]),
-    kind=st.sampled_from(sorted(KINDS)),
-    chunks=st.integers(1, 3),
-    in_place=st.booleans(),
-    box=st.sampled_from([None, 1, 2]),
-    instances=st.integers(1, 2),
-    most=st.integers(40, 60),
-)
-def test_plans_of_any_kind(
-    machine: str, kind: str, chunks: int, in_place: bool, box: int | None, instances: int, most: int,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:  # fmt: skip
-    document = plan(
-        synthesized(machine, kind, chunks),
-        tmp_path_factory.mktemp("plans"),
-        in_place=in_place and kind not in NOT_IN_PLACE,
-        ranks_per_box=box,
-        instances=instances,
-        max_threadblocks=most,
-    )
-    assert problems(document) == []
+@settings(max_examples=25, deadline=None)
+@given(problem=strategies.problems(), data=st.data())
+def test_plans_of_anything(problem: Any, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Uneven networks, switches that add, relays: a plan that is right, or one line on why there is none."""
+    algorithm = strategies.synthesized(problem)
+    options = {
+        "collective": data.draw(st.integers(0, len(algorithm.collectives) - 1)),
+        "in_place": data.draw(st.booleans()),
+        "ranks_per_box": data.draw(st.sampled_from([None, 1, 2])),
+        "instances": data.draw(st.integers(1, 2)),
+        "max_threadblocks": data.draw(st.sampled_from([8, 80])),
+        "all_ranks": True,
+    }
+    try:
+        document = plan(algorithm, tmp_path_factory.mktemp("plans"), **options)
+    except PcclError as error:
+        said = str(error)
+    else:
+        assert problems(document) == []
+        return
+    assert re.search("in place|no call of MSCCL|what it no longer has|max_threadblocks|group of one", said), said
 
 
 def test_the_page_shows_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

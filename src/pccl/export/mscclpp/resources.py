@@ -44,6 +44,9 @@ class Resources:
         m, c, p = self.program.messages, self.program.copies, self.program
         self.unit = _unit(m.bytes, m.read_offset, m.write_offset, m.add_offset, c.bytes, c.read_offset, c.write_offset,
                           p.input_bytes, p.output_bytes, p.scratch_bytes)  # fmt: skip
+        if not len(m):  # nothing else shows how large shares are, of which there may be one for each rank
+            sizes = np.concatenate([[self.unit * len(p.npus)], p.input_bytes, p.output_bytes])
+            self.unit = _unit(sizes[sizes % len(p.npus) == 0] // len(p.npus))
         self._place_messages()
         self._number_channels()
         self._number_semaphores()

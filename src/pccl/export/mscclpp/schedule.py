@@ -27,7 +27,9 @@ __all__ = ["Block", "Schedule", "Stream", "arrange"]
 
 Ints = NDArray[np.int64]
 SENDER, RECEIVER, COPIER = range(3)
-MEND = "use fewer chunks, or allow more threadblocks (max_threadblocks, --max-threadblocks) if the GPU runs that many at once"
+MEND = (
+    "use fewer chunks, or allow more threadblocks (max_threadblocks, --max-threadblocks) if a GPU runs so many at once"
+)
 CUTS = (1, 2, 4)  # streams fill a threadblock; or parts of one, which pack better where threadblocks are scarce
 
 
@@ -99,7 +101,8 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
     before: list[list[int]] = [[] for _ in range(2 * count + len(program.copies))]
     for first, then in zip(program.before.tolist(), program.after.tolist(), strict=True):
         before[then].append(first)
-    position = _positions(program, before)
+    ports = (m.src // box != m.dst // box).tolist()
+    position = _positions(program, before, ports)
     staged = [bool(x) for x in m.reduce]
     for i in range(count):
         if not staged[i] and before[count + i]:
@@ -107,7 +110,6 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
             if not staged[i]:
                 before[count + i] = []  # whoever sends it knows that they are done
     needed = {first for events in before for first in events}
-    ports = (m.src // box != m.dst // box).tolist()
     answered = {i for i in range(count) if ports[i] and i in needed}
     costs = _costs(count, before, staged, needed, answered, ports)
     for cut in CUTS:
@@ -122,15 +124,18 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
     return Schedule(program, blocks, streams, stream_of, block_of, staged, before, answered, position)
 
 
-def _positions(program: Program, before: list[list[int]]) -> list[int]:
-    """A place for every event in one order that respects all dependencies; by planned time, as far as they allow."""
+def _positions(program: Program, before: list[list[int]], ports: list[bool]) -> list[int]:
+    """A place for every event in one order that respects all dependencies; by planned time, as far as they allow.
+
+    What is sent over a port may be overwritten when it has been received, not when it has been sent.
+    """
     m, count, total = program.messages, len(program.messages), len(before)
     time = np.concatenate([m.start, m.arrival, program.copies.time]).tolist()
     after: list[list[int]] = [[] for _ in range(total)]
     missing = [len(events) for events in before]
     for then, events in enumerate(before):
         for first in events:
-            after[first].append(then)
+            after[first + count if first < count and ports[first] else first].append(then)
     for i in range(count):
         after[i].append(count + i)
         missing[count + i] += 1
@@ -145,7 +150,10 @@ def _positions(program: Program, before: list[list[int]]) -> list[int]:
             if not missing[then]:
                 heapq.heappush(ready, (time[then], then))
     if next_one < total:
-        raise PcclError("events of the algorithm wait for each other in a circle; verify it first")
+        over = (
+            " over ports; export it out of place, or with all ranks in one box" if any(ports) else "; verify it first"
+        )
+        raise PcclError(f"messages of the algorithm would wait for each other in a circle{over}")
     return position
 
 

@@ -101,6 +101,8 @@ def write(
     if most // copies < 2:
         raise PcclError(f"{copies} instances need at least {2 * copies} threadblocks (max_threadblocks), not {most}")
     program = lower(algorithm, collective=collective, in_place=in_place, all_ranks=all_ranks)
+    if len(program.members) < 2:
+        raise PcclError(f"{program.collective.kind} in a group of one NPU sends nothing, so it needs no plan")
     box = len(program.npus) if ranks_per_box is None else _count(ranks_per_box, "ranks_per_box")
     schedule = arrange(program, box=box, most=most // copies)
     resources = Resources(schedule, in_place)
