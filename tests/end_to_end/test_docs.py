@@ -17,7 +17,7 @@ from pccl.spec import load_spec
 from tests.end_to_end.program import EXAMPLES
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("cli", "spec")}
+PAGES = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("cli", "export", "spec")}
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def _lay_out_unequal(collective: AllToAllV, conditions: Conditions, rank_of: Int
         received[destination, source] + within,
         room.sum(axis=1),
         room.sum(axis=0),
-        np.zeros(ranks, np.int64) if padded else None,
+        np.zeros(ranks, np.int64) if len(conditions.sizes[0]) == 1 and np.ptp(room) == 0 else None,
         own,
     )
 

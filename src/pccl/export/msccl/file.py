@@ -16,6 +16,7 @@ __all__ = ["Algo", "Gpu", "Step", "Threadblock", "read"]
 
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z_][\w.-]*)(?P<rest>[^<>]*?)(?P<empty>/?)>")
 _ATTRIBUTE = re.compile(r' *([A-Za-z_][\w.-]*) *= *"([^"]*)"')
+_WHOLE = re.compile(r"-?[0-9]+")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MOST_ATTRIBUTES, _MOST_CHARACTERS = 16, 255
 
@@ -157,9 +158,9 @@ class _Reader:
             position = match.end()
 
     def _between(self, text: str) -> None:
-        if "\t" in text:
-            self._problem("there is a tab, which the runtimes reject")
         for line in text.split("\n"):
+            if "\t" in line:
+                self._problem("there is a tab, which the runtimes reject")
             if line.strip():
                 what = "an <?xml?> line" if line.strip().startswith("<?") else f"the text {line.strip()[:20]!r}"
                 self._problem(f"there is {what} between tags, which the runtimes reject")
@@ -202,18 +203,14 @@ class _Reader:
             )
 
     def _values(self, element: str, attributes: dict[str, str]) -> dict[str, int | str]:
-        values: dict[str, int | str] = {}
-        for name in _NUMBERS[element] + _WORDS[element]:
-            if name not in attributes:
-                self._problem(f"<{element}> lacks {name!r}, for which the runtimes ignore or reject the file")
-            text = attributes.get(name, "")
-            if name in _WORDS[element]:
-                values[name] = text
-                continue
-            whole = text.isascii() and text.removeprefix("-").isdigit()
-            if name in attributes and not whole:
+        values: dict[str, int | str] = {name: attributes.get(name, "") for name in _WORDS[element]}
+        for name in (name for name in _NUMBERS[element] + _WORDS[element] if name not in attributes):
+            self._problem(f"<{element}> lacks {name!r}, for which the runtimes ignore or reject the file")
+        for name in _NUMBERS[element]:
+            text = attributes.get(name, "0")
+            values[name] = int(text) if _WHOLE.fullmatch(text) else 0
+            if not _WHOLE.fullmatch(text):
                 self._problem(f"{name}={text!r} of <{element}> is not a whole number; the runtimes would take it for 0")
-            values[name] = int(text) if whole else 0
         return values
 
     def _problem(self, text: str) -> None:

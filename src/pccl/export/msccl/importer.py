@@ -225,21 +225,21 @@ class _Plan:
         return self.ways[src, dst]
 
     def _shortest(self, src: int, dst: int) -> list[list[int]]:
-        """Dijkstra's algorithm by time; of equally long ways the one with fewer NPUs on it."""
+        """Dijkstra's algorithm: over as few NPUs as possible, since relays keep what they pass on, and then by time."""
         first, out = self.topology.out_links
         best: dict[int, tuple[int, int]] = {src: (0, 0)}
         came: dict[int, int] = {}
         heap = [(0, 0, src)]
         while heap:
-            time, npus, device = heappop(heap)
+            npus, time, device = heappop(heap)
             if device == dst:
                 break
-            if best[device] < (time, npus):
+            if best[device] < (npus, time):
                 continue
             for link in out[first[device] : first[device + 1]].tolist():
                 ahead = int(self.topology.dst[link])
-                cost = (time + int(self.travel[link] + self.topology.latency[link]),
-                        npus + (not self.topology.is_switch(ahead)))  # fmt: skip
+                cost = (npus + (not self.topology.is_switch(ahead)),
+                        time + int(self.travel[link] + self.topology.latency[link]))  # fmt: skip
                 if ahead not in best or cost < best[ahead]:
                     best[ahead], came[ahead] = cost, device
                     heappush(heap, (*cost, ahead))

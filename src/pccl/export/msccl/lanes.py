@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl.export.lowering import Messages, Program
-from pccl.export.msccl.operations import Lanes
+from pccl.export.msccl.operations import Lanes, Run
 from pccl.export.msccl.targets import Target
 
 __all__ = ["choose_lanes", "split_lanes"]
@@ -36,7 +36,7 @@ def choose_lanes(program: Program, instances: int, target: Target, channels: int
     return Lanes(_without_overtaking(m, lanes % limit), np.zeros(len(program.copies), np.int64))
 
 
-def split_lanes(program: Program, lanes: Lanes, runs: list[list[int]], parts: dict[tuple[int, int, int], int]) -> Lanes:
+def split_lanes(program: Program, lanes: Lanes, runs: list[Run], parts: dict[tuple[int, int, int], int]) -> Lanes:
     """Deal the messages of these lanes (sender, receiver, lane) out to so many; (rank, -1, lane) stands for copies."""
     m, messages, copies = program.messages, lanes.messages.copy(), lanes.copies.copy()
     free: dict[tuple[int, int], int] = defaultdict(int)
@@ -48,9 +48,10 @@ def split_lanes(program: Program, lanes: Lanes, runs: list[list[int]], parts: di
         free[src, dst] += count - 1
     turn: dict[tuple[int, int, int], int] = defaultdict(int)
     for run in runs:  # as a whole, and in turns, so that the order of the plan stays
-        key = (int(m.src[run[0]]), int(m.dst[run[0]]), int(lanes.messages[run[0]]))
+        first = run.messages[0]
+        key = (int(m.src[first]), int(m.dst[first]), int(lanes.messages[first]))
         if key in numbers:
-            messages[run] = numbers[key][turn[key] % len(numbers[key])]
+            messages[run.messages] = numbers[key][turn[key] % len(numbers[key])]
             turn[key] += 1
     for rank in {rank for rank, peer, _ in parts if peer < 0}:
         mine = np.flatnonzero(program.copies.rank == rank)

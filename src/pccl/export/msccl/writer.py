@@ -10,6 +10,7 @@ import numpy as np
 
 from pccl.algorithm import Algorithm
 from pccl.collective import AllToAll, AllToAllV, Collective
+from pccl.collective.groups import format_group
 from pccl.errors import InternalError, PcclError
 from pccl.export.lowering import Program, lower
 from pccl.export.msccl.interpreter import check_text
@@ -79,7 +80,7 @@ def write(
     task = _task(algorithm, collective, runtime, in_place, padded)
     place = False if in_place is None and isinstance(task, AllToAll | AllToAllV) else in_place
     program = lower(algorithm, collective=collective, in_place=place, all_ranks=all_ranks, padded=padded)
-    units = Units.of(program, _share(task, program), instances, interleaved=padded)
+    units = Units.of(program, _share(task, program), instances, apart=padded)
     _check_offsets(units, instances)
     ranks = arrange(program, units, runtime, channels)
     head = _head(algorithm, task, program, units, runtime, protocol, place, sizes, ranks)
@@ -225,12 +226,16 @@ def _facts(head: dict[str, str | int], ranks: list[list[Block]], program: Progra
     steps = max(block.steps for blocks in ranks for block in blocks)
     facts = {
         "collective": f"{head['coll']} among {head['ngpus']} ranks, {' and '.join(places)}",
-        "sizes": f"{Bytes(int(head['minBytes']))} to {Bytes(int(head['maxBytes']))} in {head['nchunksperloop']} chunks",
+        "sizes": f"{Bytes(int(head['minBytes']))} to {Bytes(int(head['maxBytes']))}, for counts of elements that are "
+        f"multiples of {head['nchunksperloop']}",
         "threadblocks": f"at most {max(map(len, ranks))} on a rank, of at most {steps} steps, on {head['nchannels']} "
         f"channel{'s' if head['nchannels'] != 1 else ''}",
         "checked": "run by the interpreter: exact, without races or deadlock",
     }
     if len(program.members) < len(program.npus):
-        group = ",".join(map(str, sorted(program.members.tolist())))
-        facts["group"] = f"ranks {group}; the others only relay"
+        facts["group"] = f"ranks {format_group(program.members.tolist())}; the others only relay"
+    if len(program.members) < len(program.npus) or isinstance(program.collective, AllToAllV):
+        facts["beware"] = (
+            f"the runtime uses it for every {head['coll']} of these ranks and sizes; give it sizes of its own"
+        )
     return facts

@@ -1,0 +1,84 @@
+"""``pccl export``, ``pccl check`` and ``pccl import``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.end_to_end.program import pccl as run
+from tests.end_to_end.program import refused
+
+
+@pytest.fixture
+def xml(ring, tmp_path):
+    path = tmp_path / "ring.xml"
+    assert run("export", ring, "--format", "msccl", "-o", path).exit_code == 0
+    return path
+
+
+def test_export_says_what_it_wrote(ring, tmp_path):
+    result = run("export", ring, "-o", tmp_path / "a.xml", "--in-place", "--max-bytes", "64MiB", "--protocol", "LL")
+    assert result.exit_code == 0
+    assert "allgather among 4 ranks, in place" in result.stdout
+    text = (tmp_path / "a.xml").read_text()
+    assert 'proto="LL"' in text
+    assert 'inplace="1" outofplace="0" minBytes="0" maxBytes="67108864"' in text
+    assert run("export", ring, "-o", tmp_path / "b.xml", "-q").stdout == ""
+
+
+def test_check_accepts_what_export_writes(xml):
+    result = run("check", xml)
+    assert result.exit_code == 0
+    assert "exact, without races or deadlock" in result.stdout
+    assert json.loads(run("check", xml, "--json", "--depth", 1).stdout)["correct"] is True
+
+
+def test_check_lists_problems_one_by_one(xml):
+    text = xml.read_text()
+    xml.write_text(text.replace('type="s"', 'type="cpy"', 1).replace('maxBytes="1099511627776"', 'maxBytes="0"'))
+    result = run("check", xml)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "algo: sizes from 0 to 0 bytes" in result.stderr
+    xml.write_text(text.replace('type="s"', 'type="cpy"', 1))
+    result = run("check", xml, "--json")
+    problems = json.loads(result.stdout)["problems"]
+    assert result.exit_code == 1
+    assert len(problems) == result.stderr.count("\n") == 1
+    assert "it receives what nobody sends" in problems[0]
+
+
+def test_a_group_that_relays(tmp_path):
+    file, out = tmp_path / "group.pccl", tmp_path / "group.xml"
+    run("synthesize", "-t", "mesh:4x4", "-c", "all-gather", "-s", "5kB", "--group", "0,3,5,10,15", "-o", file)
+    assert "outside the group of 5 NPUs (0,3,5,10,15)" in refused("export", file, "-o", out)
+    assert "the others only relay" in run("export", file, "-o", out, "--all-ranks").stdout
+    assert run("check", out).exit_code == 1
+    assert run("check", out, "--group", "0,3,5,10,15").exit_code == 0
+
+
+def test_there_and_back(xml, tmp_path):
+    back = tmp_path / "back.pccl"
+    result = run("import", xml, "-t", "ring:4", "-s", "4MiB", "-o", back)
+    assert result.exit_code == 0
+    assert "imported from ring.xml" in result.stdout
+    assert run("verify", back).exit_code == 0
+    assert run("simulate", back).exit_code == 0
+
+
+def test_wrong_questions_get_one_line(ring, xml, tmp_path):
+    out = tmp_path / "x.xml"
+    assert "there is no format 'xls'; there are msccl" in refused("export", ring, "-f", "xls", "-o", out)
+    assert "does not end like any format" in refused("export", ring, "-o", tmp_path / "x")
+    assert "the format csv has no option --target; it" in refused(
+        "export", ring, "-f", "csv", "-o", tmp_path / "x.csv", "--target", "rccl"
+    )
+    assert "there is no folder" in refused("export", ring, "-o", tmp_path / "none" / "x.xml")
+    assert "no such file" in refused("export", tmp_path / "none.pccl", "-o", out)
+    assert "missing option '-o'" in refused("export", ring)
+    assert "has no unit" in refused("export", ring, "-o", out, "--min-bytes", "1")
+    assert "no such file" in refused("check", tmp_path / "none.xml")
+    assert "cannot be checked" in refused("check", tmp_path / "a.csv")
+    assert "is not a rank or range" in refused("check", xml, "--group", "x")
+    assert "is saved as .pccl" in refused("import", xml, "-t", "ring:4", "-s", "4MiB", "-o", out)
+    assert "is for 4 ranks" in refused("import", xml, "-t", "ring:5", "-s", "4MiB", "-o", tmp_path / "x.pccl")
