@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ NAMES = {
 }
 MOST_THREADBLOCKS = 80  # all must run at once, and a GPU of 2017 runs this many; later ones run more
 ALIGNMENT = 16
+MOST_ADDRESSED = 2**32 - 2**20  # bytes of a buffer, whose end has to be below 2**32 as well
 UNFOLDED = {"gpus", "threadblocks", "ops"}
 MOST_TRIED = 100_000  # operations that the interpreter runs in a few seconds
 
@@ -73,7 +75,7 @@ def write(
     max_threadblocks
         How many threadblocks a GPU runs at once.
     min_bytes, max_bytes
-        The sizes that the plan is for.
+        The sizes that the plan is for; by default all whose buffers kernels can address.
     collective
         Which of several collectives of the algorithm to write.
 
@@ -95,9 +97,8 @@ def write(
         known = ", ".join(NAMES)
         raise PcclError(f"no call of MSCCL++ says where the chunks of a {task.kind} collective lie; it has {known}")
     most, copies = _count(max_threadblocks, "max_threadblocks"), _count(instances, "instances")
-    sizes = [_size(min_bytes, 0, "min_bytes"), _size(max_bytes, 2**64 - 1, "max_bytes")]
-    if sizes[0] > sizes[1]:
-        raise PcclError(f"min_bytes ({sizes[0]}) is larger than max_bytes ({sizes[1]})")
+    smallest = 0 if min_bytes is None else _size(min_bytes, "min_bytes")
+    largest = None if max_bytes is None else _size(max_bytes, "max_bytes")
     if most // copies < 2:
         raise PcclError(f"{copies} instances need at least {2 * copies} threadblocks (max_threadblocks), not {most}")
     program = lower(algorithm, collective=collective, in_place=in_place, all_ranks=all_ranks)
@@ -106,7 +107,7 @@ def write(
     box = len(program.npus) if ranks_per_box is None else _count(ranks_per_box, "ranks_per_box")
     schedule = arrange(program, box=box, most=most // copies)
     resources = Resources(schedule, in_place)
-    document = _document(resources, copies, *sizes)
+    document = _document(resources, copies, smallest, largest)
     text = _render(document)
     checked = _try(text, document)
     try:
@@ -116,23 +117,41 @@ def write(
     return _facts(document) | {"checked": checked}
 
 
-def _document(resources: Resources, instances: int, smallest: int, largest: int) -> Json:
+def _document(resources: Resources, instances: int, smallest: int, largest: int | None) -> Json:
     program = resources.program
     name = NAMES[program.collective.kind]
+    gpus = [assemble(resources, rank, instances) for rank in range(len(program.npus))]
+    fingerprint = hashlib.sha256(msgspec.json.encode([resources.in_place, gpus])).hexdigest()[:8]
     return {
-        "name": f"{name}_{len(program.npus)}_pccl",
+        "name": f"pccl_{name}_{len(gpus)}_{fingerprint}",  # executors tell plans apart by their names alone
         "collective": name,
         "protocol": "Simple",
         "inplace": resources.in_place,
         "reuse_resources": False,
-        "gpus": [assemble(resources, rank, instances) for rank in range(len(program.npus))],
+        "gpus": gpus,
         "num_threads_per_block": 1024,
         "use_double_scratch_buffer": False,
         "buffer_alignment": ALIGNMENT,
         "min_message_size": smallest,
-        "max_message_size": largest,
+        "max_message_size": _largest(gpus, name, smallest, largest),
         "pccl": _about(program, resources.unit),
     }
+
+
+def _largest(gpus: list[Json], collective: str, smallest: int, wanted: int | None) -> int:
+    """The largest message, by the size that the loader goes by, whose buffers kernels can address."""
+    told = min(gpu["output_chunks" if collective == "allgather" else "input_chunks"] for gpu in gpus)
+    chunks = max(gpu[f"{buffer}_chunks"] for gpu in gpus for buffer in ("input", "output", "scratch"))
+    limit = MOST_ADDRESSED // chunks // ALIGNMENT * ALIGNMENT * told
+    largest = limit if wanted is None else wanted
+    if not smallest <= largest <= limit:
+        text = f"from min_bytes ({smallest}) to max_bytes ({largest}) there are no sizes"
+        if largest > limit:
+            text = (
+                f"max_bytes is {largest}, but kernels count the bytes of {chunks:,} chunks with 32 bits: up to {limit}"
+            )
+        raise PcclError(text)
+    return largest
 
 
 def _render(value: Any, indent: str = "\n", unfold: bool = True) -> str:
@@ -165,8 +184,8 @@ def _count(value: object, name: str) -> int:
     return count
 
 
-def _size(value: str | int | None, default: int, name: str) -> int:
-    return default if value is None else int(parse(Bytes, Bytes(value) if isinstance(value, int) else value, name))
+def _size(value: str | int, name: str) -> int:
+    return int(parse(Bytes, Bytes(value) if isinstance(value, int) else value, name))
 
 
 def _about(program: Program, unit: int) -> Json:
@@ -194,5 +213,6 @@ def _facts(document: Json) -> dict[str, str]:
         "threadblocks": f"{sum(blocks):,}, at most {max(blocks)} on a rank",
         "operations": f"{sum(ops):,}, at most {max(ops)} of {MAX_OPS} in a threadblock",
         "scratch": f"at most {max(gpu['scratch_chunks'] for gpu in gpus):,} chunks on a rank",
-        "sizes": f"buffers of {chunks:,} chunks, each a multiple of {ALIGNMENT}B",
+        "sizes": f"buffers of {chunks:,} chunks, each a multiple of {ALIGNMENT}B; "
+        f"{Bytes(document['min_message_size'])} to {Bytes(document['max_message_size'])} in all",
     }
