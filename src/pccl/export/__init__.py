@@ -5,6 +5,7 @@ tracing    messages between NPUs, followed through switches
 layouts    where chunks lie in buffers
 lowering   the program of the ranks, shared by the formats that run
 msccl      MSCCL-IR XML
+mscclpp    execution plans of MSCCL++
 
 Calling the package exports: ``pccl.export(algorithm, "algo.xml")``.
 """
