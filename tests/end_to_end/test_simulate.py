@@ -19,6 +19,30 @@ def test_slow_links_and_jitter_cost_time(ring):
         assert result["finish_ps"] > result["planned_ps"]
 
 
+def test_the_essentials_in_json(ring):
+    result = json.loads(run("simulate", ring, "--slow", "0=1.5", "--chunk", "0", "--link", "2", "--json").stdout)
+    assert result["finish_over_planned"] == result["finish_ps"] / result["planned_ps"] > 1
+    assert len(result["utilization_over_time"]) == 10
+    assert result["busiest_links"][0]["utilization"] >= result["busiest_links"][-1]["utilization"] > 0
+    assert result["latest_chunks"][0] == {"chunk": 0, "finish_ps": result["finish_ps"]}
+    assert (result["slowdown"], result["jitter"], result["seed"]) == ({"0": 1.5}, 0.0, 0)
+    assert max(row["arrival_ps"] for row in result["chunk_timeline"]) == result["finish_ps"]
+    assert {row["link"] for row in result["link_timeline"]} == {2}
+
+
+def test_timelines_in_text(ring):
+    lines = run("simulate", ring, "--link", "0").stdout.splitlines()
+    assert lines[-2].split() == ["planned", "us", "start", "us", "free", "us", "arrival", "us", "chunk", "link"]
+    assert lines[-1].endswith("link 0 (NPU 0 -> NPU 1)")
+
+
+def test_nothing_to_run(tmp_path):
+    alone = tmp_path / "alone.pccl"
+    run("synthesize", "-t", "ring:4", "-c", "all-gather", "-s", "4kB", "-g", "1", "-o", alone)
+    assert "0 us, as planned" in run("simulate", alone).stdout
+    assert json.loads(run("simulate", alone, "--json").stdout)["busiest_links"] == []
+
+
 def test_first_come_first_served(ring):
     assert "first come, first served" in run("simulate", ring, "--discipline", "fifo").stdout
 
@@ -26,5 +50,10 @@ def test_first_come_first_served(ring):
 def test_wrong_questions_get_one_line(ring, tmp_path):
     assert "3=2.0" in refused("simulate", ring, "--slow", "x")
     assert "has no link 99" in refused("simulate", ring, "--slow", "99=2")
+    assert "twice for one link" in refused("simulate", ring, "--slow", "0=2", "--slow", "0=3")
+    assert "jitter must be a share" in refused("simulate", ring, "--jitter", "-1")
+    assert "has no chunk 4" in refused("simulate", ring, "--chunk", "4")
+    assert "has no link 8" in refused("simulate", ring, "--link", "8")
+    assert "No such file" in refused("simulate", ring, "--topology", tmp_path / "none.yaml")
     assert "does not have the links" in refused("simulate", ring, "--topology", "mesh:3x3")
     assert "no such file" in refused("simulate", tmp_path / "none.pccl")

@@ -33,6 +33,7 @@ from pccl import (
     synthesize,
     verify,
 )
+from pccl.algorithm.timing import move_up
 from tests.algorithm.reference import is_correct
 from tests.strategies import problems, synthesized
 
@@ -108,7 +109,7 @@ def test_no_transfer_can_be_dropped(problem: Problem, data: st.DataObject) -> No
 def test_no_transfer_can_be_moved_earlier(problem: Problem, data: st.DataObject) -> None:
     """Transfers start as early as they can, so any amount earlier is too early.
 
-    Not so with limits of switches: there, reductions are left where mirroring puts them, as late as they can be.
+    Not so with limits of switches: there, a chunk may wait for a place that is planned to be free before another is.
     """
     algorithm = synthesized(problem)
     rows = rows_of(algorithm)
@@ -119,6 +120,13 @@ def test_no_transfer_can_be_moved_earlier(problem: Problem, data: st.DataObject)
             earlier = st.sampled_from([moment for moment in moments if moment < start]) | st.integers(0, start - 1)
             for moment in (start - 1, data.draw(earlier)):
                 assert is_refused(algorithm, rows[:i] + rows[i + 1 :] + [[chunk, link, moment, reduce]])
+
+
+@sometimes
+@given(problems())
+def test_nothing_moves_up_in_the_order_it_has(problem: Problem) -> None:
+    transfers = synthesized(problem).transfers
+    assert move_up(transfers) is transfers
 
 
 @sometimes

@@ -1,7 +1,9 @@
 """The result: transfers in columns, a file to keep them in, and the verifier that trusts nobody.
 
 core      Algorithm, its transfers and its provenance
+stays     how long chunks stay in switches with finite buffers
 storage   the .pccl file
+timing    starting transfers anew, as early as the planned order lets them
 verify    every rule of the network and every promise of the collectives, checked from scratch
 """
 

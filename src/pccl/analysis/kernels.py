@@ -1,4 +1,10 @@
-"""Compiled loops of the simulator."""
+"""Compiled loops of the simulator: transfers that are served first come, first served.
+
+A transfer passes gates, one after another: the stay that it begins must have a place in the switch it goes to, then
+come the ports of switches without multicast, and last its link; when it has them all, it starts. A gate lets one
+transfer through at a time, and has a queue. No gate but a full buffer waits for anything except time, so nothing but
+full buffers can block.
+"""
 
 from __future__ import annotations
 
@@ -10,135 +16,192 @@ from numpy.typing import NDArray
 from pccl._kernels import kernel
 from pccl.synthesis.kernels.heap import pop, push
 
-__all__ = ["Inputs", "Service", "find_inputs", "list_followers", "serve_as_planned", "serve_first_come"]
+__all__ = ["Gates", "Rooms", "Service", "serve_first_come"]
 
 Ints = NDArray[np.int64]
 Indices = NDArray[np.int32]
+Bools = NDArray[np.bool_]
 
 NONE = np.int64(-1)
 
 
-class Inputs(NamedTuple):
-    """What transfers wait for: `newest[i]`, and what came to the same device before it, by way of `previous`."""
-
-    newest: Ints
-    previous: Ints
-
-
 class Service(NamedTuple):
-    """Links that serve transfers first come, first served."""
+    """Transfers under way, and what happens next."""
 
-    first: Ints  # per link: the head of its queue
-    last: Ints  # per link: the end of its queue
-    busy: NDArray[np.bool_]  # per link
-    following: Ints  # per transfer: the next in the queue
-    hold: Ints  # per transfer
+    hold: Ints
+    transmission: Ints
     travel: Ints
     start: Ints
-    arrival: Ints
+    heap: Ints  # [slot, (time, sequence, event)]
+    events: Ints  # [0]: how many wait in the heap, [1]: how many there ever were
 
 
-@kernel
-def find_inputs(
-    first: Ints, by_arrival: Ints, src: Indices, dst: Indices, start: Ints, arrival: Ints, sums: NDArray[np.bool_],
-    newest_at: Ints, chunk_at: Ints, inputs: Inputs,
-) -> None:  # fmt: skip
-    """Find what each transfer needs: all that is planned to be at its sender when it starts.
+class Gates(NamedTuple):
+    """Links, and behind them the ports of switches that handle a chunk over one link at a time."""
 
-    Of a plain chunk the first arrival is enough. Transfers come by chunk and start, `by_arrival` by chunk and arrival.
-    """
-    for chunk in range(len(first) - 1):
-        landed = first[chunk]
-        for i in range(first[chunk], first[chunk + 1]):
-            while landed < first[chunk + 1] and arrival[by_arrival[landed]] <= start[i]:
-                j = by_arrival[landed]
-                known = chunk_at[dst[j]] == chunk
-                if sums[chunk] or not known:
-                    inputs.previous[j] = newest_at[dst[j]] if known else NONE
-                    newest_at[dst[j]], chunk_at[dst[j]] = j, chunk
-                landed += 1
-            inputs.newest[i] = newest_at[src[i]] if chunk_at[src[i]] == chunk else NONE
+    of: Indices  # [transfer, (sending port, receiving port, link)]: or -1; the link alone if there are no ports
+    busy: Bools
+    first: Ints  # per gate: the head of its queue
+    last: Ints
+    following: Ints  # per transfer: the next in its queue
 
 
-@kernel
-def list_followers(inputs: Inputs, first: Ints, followers: Ints, missing: Ints) -> None:
-    """Turn inputs round: those who wait for `i` are followers[first[i] : first[i + 1]].
+class Rooms(NamedTuple):
+    """Finite buffers, and the stays that queue for a place in them."""
 
-    Called twice: with no room for followers it counts them (in `first`, shifted by two) and what each one waits for.
-    """
-    for i in range(len(inputs.newest)):
-        j = inputs.newest[i]
-        while j >= 0:
-            if len(followers) == 0:
-                first[j + 2] += 1
-                missing[i] += 1
-            else:
-                followers[first[j + 1]] = i
-                first[j + 1] += 1
-            j = inputs.previous[j]
-
-
-@kernel
-def serve_as_planned(
-    order: Ints, link: Indices, inputs: Inputs, hold: Ints, travel: Ints, free: Ints, start: Ints, arrival: Ints
-) -> None:
-    """Each link serves its transfers in the planned order, each as soon as its inputs are there."""
-    for k in range(len(order)):
-        i = order[k]
-        begin, j = free[link[i]], inputs.newest[i]
-        while j >= 0:
-            begin = max(begin, arrival[j])
-            j = inputs.previous[j]
-        start[i], arrival[i] = begin, begin + travel[i]
-        free[link[i]] = begin + hold[i]
+    begins: Indices  # per transfer: the stay that it brings a chunk for, or -1; empty without finite buffers
+    leaves: Indices  # per transfer: the stay that it sends a chunk on from, or -1
+    switch: Ints  # per stay
+    left: Ints  # per stay: transfers that are not over
+    previous: Ints  # per stay: that of the same chunk before, which must be over
+    next: Ints
+    wanted: Bools  # per stay: whether a transfer has asked for it
+    granted: Bools
+    first_transfer: Ints  # per stay: the first in the list of transfers that wait for it
+    first: Ints  # per device: the head of its queue of stays
+    last: Ints
+    following: Ints  # per stay
+    places: Ints  # per device: how many are free
 
 
 @kernel
 def serve_first_come(
-    order: Ints, link: Indices, first: Ints, followers: Ints, missing: Ints, service: Service, heap: Ints
-) -> None:
-    """Each link serves transfers as they become ready; events at the same time happen in the order of their causes."""
-    count, events = len(order), (np.int64(0), np.int64(0))
+    order: Ints, first: Ints, followers: Ints, missing: Ints, service: Service, gates: Gates, rooms: Rooms
+) -> int:
+    """Serve all transfers as they become ready; events at the same time happen in the order of their causes.
+
+    Events are arrivals, then for each transfer the moment when it is sent, then links that become free. Returns how
+    many transfers have arrived: not all of them if full buffers block.
+    """
+    count, arrived = len(order), np.int64(0)
     for k in range(count):
         if missing[order[k]] == 0:
-            enqueue(service, link[order[k]], order[k])
-    for k in range(count):
-        events = serve(service, link[order[k]], 0, heap, events)
-    while events[0] > 0:
-        waiting = pop(heap, events[0])
-        events = waiting, events[1]
-        time, event = heap[waiting, 0], heap[waiting, 2]
-        if event >= count:  # a link becomes free
-            service.busy[event - count] = False
-            events = serve(service, event - count, time, heap, events)
+            enter(service, gates, rooms, order[k], 0)
+    while service.events[0] > 0:
+        service.events[0] = pop(service.heap, service.events[0])
+        time, event = service.heap[service.events[0], 0], service.heap[service.events[0], 2]
+        if event >= 2 * count:
+            open_gate(service, gates, event - 2 * count, time)
             continue
-        for k in range(first[event], first[event + 1]):  # a chunk arrives
-            i = followers[k]
-            missing[i] -= 1
-            if missing[i] == 0:
-                enqueue(service, link[i], i)
-                events = serve(service, link[i], time, heap, events)
+        if event >= count:
+            transfer = event - count
+            if gates.of[transfer, 0] >= 0:
+                open_gate(service, gates, gates.of[transfer, 0], time)
+            if len(rooms.leaves) > 0 and rooms.leaves[transfer] >= 0:
+                count_off(service, gates, rooms, rooms.leaves[transfer], time)
+            continue
+        arrived += 1
+        if gates.of.shape[1] > 1 and gates.of[event, 1] >= 0:
+            open_gate(service, gates, gates.of[event, 1], time)
+        for k in range(first[event], first[event + 1]):
+            missing[followers[k]] -= 1
+            if missing[followers[k]] == 0:
+                enter(service, gates, rooms, followers[k], time)
+        if len(rooms.begins) > 0 and rooms.begins[event] >= 0:
+            count_off(service, gates, rooms, rooms.begins[event], time)
+    return arrived
 
 
 @kernel
-def enqueue(service: Service, link: int, transfer: int) -> None:
-    """Put a transfer at the end of the queue of its link."""
-    service.following[transfer] = NONE
-    if service.first[link] < 0:
-        service.first[link] = transfer
+def enter(service: Service, gates: Gates, rooms: Rooms, transfer: int, time: int) -> None:
+    """A transfer is ready: it goes to its gates, or waits for the stay that it begins to have a place."""
+    stay = np.int64(rooms.begins[transfer]) if len(rooms.begins) > 0 else NONE
+    if stay < 0 or rooms.granted[stay]:
+        pass_gates(service, gates, transfer, 0, time)
+        return
+    gates.following[transfer] = rooms.first_transfer[stay]
+    rooms.first_transfer[stay] = transfer
+    if not rooms.wanted[stay]:
+        rooms.wanted[stay] = True
+        if rooms.previous[stay] < 0 or rooms.left[rooms.previous[stay]] == 0:
+            ask(rooms, stay)
+            grant(service, gates, rooms, rooms.switch[stay], time)
+
+
+@kernel
+def ask(rooms: Rooms, stay: int) -> None:
+    """Put a stay at the end of the queue of its switch."""
+    switch = rooms.switch[stay]
+    rooms.following[stay] = NONE
+    if rooms.first[switch] < 0:
+        rooms.first[switch] = stay
     else:
-        service.following[service.last[link]] = transfer
-    service.last[link] = transfer
+        rooms.following[rooms.last[switch]] = stay
+    rooms.last[switch] = stay
 
 
 @kernel
-def serve(service: Service, link: int, time: int, heap: Ints, events: tuple[int, int]) -> tuple[int, int]:
-    """Start the next transfer of an idle link; `events` is how many wait in the heap and how many there ever were."""
-    i, (waiting, sequence) = service.first[link], events
-    if service.busy[link] or i < 0:
-        return waiting, sequence
-    service.first[link], service.busy[link] = service.following[i], True
-    service.start[i], service.arrival[i] = time, time + service.travel[i]
-    waiting = push(heap, waiting, time + service.hold[i], sequence, len(service.start) + link)
-    waiting = push(heap, waiting, service.arrival[i], sequence + 1, i)
-    return waiting, sequence + 2
+def grant(service: Service, gates: Gates, rooms: Rooms, switch: int, time: int) -> None:
+    """Give free places of a switch to the stays that asked first."""
+    while rooms.places[switch] > 0 and rooms.first[switch] >= 0:
+        stay = rooms.first[switch]
+        rooms.first[switch] = rooms.following[stay]
+        rooms.places[switch] -= 1
+        rooms.granted[stay] = True
+        transfer = rooms.first_transfer[stay]
+        while transfer >= 0:
+            after = gates.following[transfer]
+            pass_gates(service, gates, transfer, 0, time)
+            transfer = after
+
+
+@kernel
+def count_off(service: Service, gates: Gates, rooms: Rooms, stay: int, time: int) -> None:
+    """One transfer less; with the last one the stay is over, and its place is free."""
+    rooms.left[stay] -= 1
+    if rooms.left[stay] == 0:
+        rooms.places[rooms.switch[stay]] += 1
+        again = rooms.next[stay]
+        if again >= 0 and rooms.wanted[again]:
+            ask(rooms, again)
+        grant(service, gates, rooms, rooms.switch[stay], time)
+
+
+@kernel
+def pass_gates(service: Service, gates: Gates, transfer: int, begin: int, time: int) -> None:
+    """Take gate after gate, from number `begin` on, until one is busy; behind the last one the transfer starts."""
+    for k in range(begin, gates.of.shape[1]):
+        gate = gates.of[transfer, k]
+        if gate >= 0:
+            if gates.busy[gate]:
+                join(gates, gate, transfer)
+                return
+            gates.busy[gate] = True
+    count = len(service.start)
+    service.start[transfer] = time
+    schedule(service, time + service.hold[transfer], 2 * count + gates.of[transfer, gates.of.shape[1] - 1])
+    schedule(service, time + service.travel[transfer], transfer)
+    if gates.of.shape[1] > 1:
+        schedule(service, time + service.transmission[transfer], count + transfer)
+
+
+@kernel
+def schedule(service: Service, time: int, event: int) -> None:
+    """Something will happen."""
+    service.events[0] = push(service.heap, service.events[0], time, service.events[1], event)
+    service.events[1] += 1
+
+
+@kernel
+def join(gates: Gates, gate: int, transfer: int) -> None:
+    """Put a transfer at the end of the queue of a gate."""
+    gates.following[transfer] = NONE
+    if gates.first[gate] < 0:
+        gates.first[gate] = transfer
+    else:
+        gates.following[gates.last[gate]] = transfer
+    gates.last[gate] = transfer
+
+
+@kernel
+def open_gate(service: Service, gates: Gates, gate: int, time: int) -> None:
+    """Let the next one through."""
+    gates.busy[gate] = False
+    transfer = gates.first[gate]
+    if transfer < 0:
+        return
+    gates.first[gate] = gates.following[transfer]
+    place = 0
+    while gates.of[transfer, place] != gate:
+        place += 1
+    pass_gates(service, gates, transfer, place, time)

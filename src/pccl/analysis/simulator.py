@@ -8,22 +8,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pccl.algorithm import Algorithm, Provenance
-from pccl.analysis import kernels
-from pccl.analysis.kernels import Inputs, Service
+from pccl.algorithm.timing import Times, planned_starts, times_of
+from pccl.analysis.queues import first_come_starts
 from pccl.errors import PcclError, TopologyError
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
-from pccl.units import Picoseconds
+from pccl.units import Picoseconds, whole
 
-__all__ = ["Simulation", "simulate"]
+__all__ = ["Simulation", "Timeline", "simulate"]
 
 Ints = NDArray[np.int64]
-DISCIPLINES = ("planned", "fifo")
+DISCIPLINES = {"planned": planned_starts, "fifo": first_come_starts}
+LONGEST = 2**60  # picoseconds: sums of times fit an int64
+
+
+class Timeline(NamedTuple):
+    """Some of the transfers of a simulation, in the order in which they start; times are in picoseconds."""
+
+    transfer: Ints  #: rows of ``algorithm.transfers``
+    chunk: NDArray[np.int32]
+    link: NDArray[np.int32]
+    start: Ints  #: when the first byte enters the link
+    free: Ints  #: when the link is free again
+    arrival: Ints  #: when the receiver has the whole chunk
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,8 +75,49 @@ class Simulation:
         """Per link: the share of the time for which it is held."""
         return self.link_busy / max(int(self.finish), 1)
 
-    def utilization_over_time(self, intervals: int = 100) -> NDArray[np.float64]:
+    def chunk_timeline(self, chunk: int) -> Timeline:
+        """The transfers of a chunk, wherever it goes.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> line = pccl.topology.line(3, bandwidth="1GB/s", latency="500ns")
+        >>> simulation = pccl.simulate(pccl.synthesize(line, pccl.Broadcast(size="1kB")))
+        >>> way = simulation.chunk_timeline(0)
+        >>> [line.link_text(link) for link in way.link]
+        ['link 0 (NPU 0 -> NPU 1)', 'link 2 (NPU 1 -> NPU 2)']
+        >>> way.start.tolist(), way.arrival.tolist()
+        ([0, 1500000], [1500000, 3000000])
+        """
+        t = self.algorithm.transfers
+        number = _known(chunk, len(t.conditions), "chunk", "the algorithm")
+        return self._timeline(np.arange(*np.searchsorted(t.chunk, [number, number + 1])))
+
+    def link_timeline(self, link: int) -> Timeline:
+        """The transfers over a link: it is held from each ``start`` until it is ``free``, and idle in between.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> ring = pccl.topology.ring(3, unidirectional=True, bandwidth="1GB/s", latency="0ns")
+        >>> simulation = pccl.simulate(pccl.synthesize(ring, pccl.AllGather(size="3kB")))
+        >>> timeline = simulation.link_timeline(1)
+        >>> timeline.chunk.tolist(), timeline.start.tolist(), timeline.free.tolist()
+        ([1, 0], [0, 1000000], [1000000, 2000000])
+        """
+        topology = self.algorithm.topology
+        number = _known(link, topology.num_links, "link", topology.name)
+        return self._timeline(np.flatnonzero(self.algorithm.transfers.link == number))
+
+    def _timeline(self, rows: Ints) -> Timeline:
+        rows = rows[np.argsort(self.start[rows], kind="stable")]
+        t, start = self.algorithm.transfers, self.start[rows]
+        return Timeline(rows, t.chunk[rows], t.link[rows], start, start + self.hold[rows], self.arrival[rows])
+
+    def utilization_over_time(self, intervals: int = 100, *, link: int | None = None) -> NDArray[np.float64]:
         """Share of all links that are held, in each of so many equal intervals until the finish.
+
+        With `link`, the share of each interval for which that link is held.
 
         Examples
         --------
@@ -72,18 +126,22 @@ class Simulation:
         >>> pccl.simulate(pccl.synthesize(ring, pccl.AllGather(size="4kB"))).utilization_over_time(3).tolist()
         [1.0, 1.0, 1.0]
         """
+        if whole(intervals) is None or intervals < 1:
+            raise PcclError(f"the number of intervals must be a whole number from 1 on, not {intervals!r}")
         if not int(self.finish):
             return np.zeros(intervals)
+        timeline = None if link is None else self.link_timeline(link)
+        begun, ended = (self.start, self.start + self.hold) if timeline is None else (timeline.start, timeline.free)
         width = int(self.finish) / intervals
         # The time for which links have been held grows along ramps; what it grows by in an interval is its share.
         edges = np.arange(intervals + 1) * width
-        begun, ended = np.sort(self.start), np.sort(self.start + self.hold)
         held = np.zeros(intervals + 1)
-        for moments, sign in ((begun, 1), (ended, -1)):
+        for moments, sign in ((np.sort(begun), 1), (np.sort(ended), -1)):
             sums = np.concatenate([[0.0], np.cumsum(moments, dtype=np.float64)])
             before = np.searchsorted(moments, edges, side="right")
             held += sign * (before * edges - sums[before])
-        return np.clip(np.diff(held) / width / max(self.algorithm.topology.num_links, 1), 0.0, 1.0)
+        links = self.algorithm.topology.num_links if link is None else 1
+        return np.clip(np.diff(held) / width / links, 0.0, 1.0)
 
     def to_algorithm(self) -> Algorithm:
         """The algorithm with the simulated starts as its plan."""
@@ -116,7 +174,10 @@ def simulate(
     algorithm
         Any algorithm, ours or not.
     discipline
-        ``"planned"``: each link serves its transfers in the planned order. ``"fifo"``: as they become ready.
+        ``"planned"``: each link serves its transfers in the planned order. ``"fifo"``: as they become ready. Either way
+        switches keep within their limits. In the planned order chunks take each other's places in a finite buffer as
+        planned. With ``"fifo"`` a chunk is only sent to a switch where it has been given a place, which it keeps until
+        the switch has sent it on; chunks that wait for each other in this way forever are an error.
     slowdown
         Per link, how many times longer a transmission takes: a mapping from link numbers, or one number per link.
     jitter
@@ -124,7 +185,7 @@ def simulate(
     seed
         For the jitter.
     topology
-        Another network with the same links, whose bandwidths, latencies and exclusive links count instead.
+        Another network with the same links, whose bandwidths, latencies, exclusive links and limits count instead.
 
     Examples
     --------
@@ -138,93 +199,66 @@ def simulate(
     if discipline not in DISCIPLINES:
         raise PcclError(f"there is no discipline {discipline!r}; there are {', '.join(DISCIPLINES)}")
     world = _world(algorithm, topology)
-    hold, travel = _times(algorithm, world, slowdown, jitter, seed)
-    inputs, order = _inputs(algorithm), np.lexsort((algorithm.transfers.link, algorithm.transfers.start))
-    start, arrival = np.zeros((2, len(order)), np.int64)
-    link = algorithm.transfers.link
-    if discipline == "planned":
-        free = np.zeros(world.num_links, np.int64)
-        kernels.serve_as_planned(order, link, inputs, hold, travel, free, start, arrival)
-    else:
-        _first_come(order, link, inputs, world.num_links, (hold, travel, start, arrival))
-    return Simulation(algorithm, discipline, start, arrival, hold)
+    times = _times(algorithm, world, slowdown, jitter, seed)
+    start = DISCIPLINES[discipline](algorithm.transfers, world, times)
+    return Simulation(algorithm, discipline, start, start + times.travel, times.hold)
 
 
 def _world(algorithm: Algorithm, topology: Topology | None) -> Topology:
     own = algorithm.topology
     if topology is None:
         return own
-    if not (np.array_equal(topology.src, own.src) and np.array_equal(topology.dst, own.dst)):
+    if not all(np.array_equal(getattr(topology, name), getattr(own, name)) for name in ("kind", "src", "dst")):
         raise TopologyError(f"{topology.name} does not have the links of {own.name}, on which the algorithm runs")
     return topology
 
 
 def _times(
     algorithm: Algorithm, world: Topology, slowdown: Mapping[int, float] | ArrayLike | None, jitter: float, seed: int
-) -> tuple[Ints, Ints]:
-    """Per transfer: how long it holds its link, and how long it travels."""
+) -> Times:
     t = algorithm.transfers
-    duration = transmission_time(t.bytes, world.bandwidth[t.link])
-    factor = _factors(world, slowdown)[t.link]
-    if jitter:
-        if not 0 <= jitter < 1e6:
-            raise PcclError(f"jitter must be a share from 0 on, such as 0.1, not {jitter!r}")
-        factor = factor * (1 + jitter * np.random.default_rng(seed).random(len(t)))
-    if np.any(factor != 1.0):
-        duration = np.ceil(duration * factor).astype(np.int64)
-    latency = world.latency[t.link]
-    return duration + np.where(world.exclusive[t.link], latency, 0), duration + latency
+    duration = t.transmission if world is algorithm.topology else transmission_time(t.bytes, world.bandwidth[t.link])
+    extra = None if slowdown is None else (_factors(world, slowdown) - 1)[t.link]
+    shares = _shares(len(t), jitter, seed)
+    if shares is not None:
+        extra = shares if extra is None else extra + shares + extra * shares
+    if extra is not None:
+        more = duration * extra
+        if np.any(more > LONGEST):
+            raise PcclError("with these slowdowns and this jitter, a transmission would take weeks")
+        duration = np.maximum(duration + np.rint(more).astype(np.int64), 1)
+    return times_of(t, world, duration)
 
 
-def _factors(world: Topology, slowdown: Mapping[int, float] | ArrayLike | None) -> NDArray[np.float64]:
-    factors = np.ones(world.num_links)
+def _shares(count: int, jitter: float, seed: int) -> NDArray[np.float64] | None:
+    """By which share each transmission takes longer, if there is any jitter."""
+    if isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter < 1e6:
+        raise PcclError(f"jitter must be a share from 0 on, such as 0.1, not {jitter!r}")
+    if whole(seed) is None or seed < 0:
+        raise PcclError(f"the seed must be a whole number from 0 on, not {seed!r}")
+    return jitter * np.random.default_rng(seed).random(count) if jitter else None
+
+
+def _factors(world: Topology, slowdown: Mapping[int, float] | ArrayLike) -> NDArray[np.float64]:
+    links: Any = slice(None)
+    given: Any = slowdown
     if isinstance(slowdown, Mapping):
-        for link, factor in slowdown.items():
-            if not 0 <= link < world.num_links:
-                raise TopologyError(f"slowdown: {world.name} has no link {link}; it has {world.num_links}")
-            factors[link] = factor
-    elif slowdown is not None:
-        given = np.asarray(slowdown, np.float64)
-        if given.shape != factors.shape:
-            raise PcclError(f"slowdown has {given.size} entries for {world.num_links} links")
-        factors = given
+        links = [_known(link, world.num_links, "link", f"slowdown: {world.name}") for link in slowdown]
+        given = list(slowdown.values())
+    elif np.shape(slowdown) != (world.num_links,):
+        raise PcclError(f"slowdown has {np.size(slowdown)} entries for {world.num_links} links")
+    factors = np.ones(world.num_links)
+    try:
+        factors[links] = given
+    except (TypeError, ValueError):
+        raise PcclError("slowdown: factors must be numbers, such as 1.5") from None
     if not np.all((factors > 0) & (factors < 1e9)):
-        raise PcclError("slowdown: factors must be positive")
+        raise PcclError("slowdown: factors must be positive, and less than a billion")
     return factors
 
 
-def _inputs(algorithm: Algorithm) -> Inputs:
-    t = algorithm.transfers
-    first = np.concatenate([[0], np.cumsum(np.bincount(t.chunk, minlength=len(algorithm.conditions)))])
-    newest_at, chunk_at = np.full((2, algorithm.topology.num_devices), -1, np.int64)
-    inputs = Inputs(np.full(len(t), -1, np.int64), np.full(len(t), -1, np.int64))
-    arrival = t.arrival
-    by_arrival = np.lexsort((arrival, t.chunk))
-    sums = algorithm.conditions.reduces
-    kernels.find_inputs(first, by_arrival, t.src, t.dst, t.start, arrival, sums, newest_at, chunk_at, inputs)
-    return inputs
-
-
-def _first_come(
-    order: Ints, link: NDArray[np.int32], inputs: Inputs, links: int, times: tuple[Ints, Ints, Ints, Ints]
-) -> None:
-    count = len(order)
-    first, missing = np.zeros(count + 2, np.int64), np.zeros(count, np.int64)
-    kernels.list_followers(inputs, first, np.empty(0, np.int64), missing)
-    np.cumsum(first, out=first)
-    followers = np.empty(first[-1], np.int64)
-    if len(followers):
-        kernels.list_followers(inputs, first, followers, missing)
-    hold, travel, start, arrival = times
-    service = Service(
-        first=np.full(links, -1, np.int64),
-        last=np.full(links, -1, np.int64),
-        busy=np.zeros(links, np.bool_),
-        following=np.full(count, -1, np.int64),
-        hold=hold,
-        travel=travel,
-        start=start,
-        arrival=arrival,
-    )
-    heap = np.empty((count + links + 2, 3), np.int64)
-    kernels.serve_first_come(order, link, first[:-1], followers, missing, service, heap)
+def _known(number: object, count: int, what: str, where: str) -> int:
+    known = whole(number)
+    if known is None or not 0 <= known < count:
+        raise PcclError(f"{where} has no {what} {number!r}; it has {count}")
+    return known

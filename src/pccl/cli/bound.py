@@ -25,7 +25,7 @@ __all__ = ["bound"]
 def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
     """Prove how long any algorithm must take, given flags or a SPEC file.
 
-    The bound comes with a certificate: a chunk and its way, or a set of devices and what must leave it.
+    It comes with a certificate: a chunk and its way, a set of devices and what must leave it, or prices of links.
     """
     task = read_task(spec, flags)
     from pccl.algorithm.core import time_text
@@ -39,6 +39,7 @@ def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
                 "kind": found.kind,
                 "devices": list(found.devices),
                 "chunk": found.chunk if found.kind == "latency" else None,
+                "prices": list(found.prices),
             }
         )
         return

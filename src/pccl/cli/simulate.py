@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pccl.cli.console import examples, print_facts, print_json
+from pccl.cli.console import examples, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from pccl.analysis import Simulation
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pccl.analysis import Simulation, Timeline
 
 __all__ = ["simulate"]
+
+_FEW = 3  # busiest links and latest chunks that are named
+_INTERVALS = 10
+_COLUMNS = (">planned us", ">start us", ">free us", ">arrival us", ">chunk", "link")
 
 
 @click.command(
@@ -23,6 +31,7 @@ __all__ = ["simulate"]
         "pccl simulate a2a.pccl --slow 3=2.0 --slow 7=1.5",
         "pccl simulate a2a.pccl --jitter 0.1 --seed 4 --json",
         "pccl simulate a2a.pccl --topology mesh:8x8@25GB/s,1us",
+        "pccl simulate a2a.pccl --chunk 5",
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path))
@@ -39,12 +48,24 @@ __all__ = ["simulate"]
 @click.option("--jitter", metavar="SHARE", type=float, default=0.0, help="Transmissions take up to this share longer.")
 @click.option("--seed", metavar="N", type=click.IntRange(0), default=0, help="For the jitter. Default: 0.")
 @click.option("-t", "--topology", metavar="TEXT", help="A network with the same links whose figures count instead.")
+@click.option("--chunk", metavar="N", type=int, help="Print the transfers of this chunk, in the order of time.")
+@click.option("--link", metavar="N", type=int, help="Print the transfers over this link, in the order of time.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 def simulate(
-    file: Path, discipline: str, slow: tuple[str, ...], jitter: float, seed: int, topology: str | None, as_json: bool
+    file: Path,
+    discipline: str,
+    slow: tuple[str, ...],
+    jitter: float,
+    seed: int,
+    topology: str | None,
+    chunk: int | None,
+    link: int | None,
+    as_json: bool,
 ) -> None:
     """Run an algorithm from what depends on what alone, and compare with its plan."""
     factors = dict(_factor(text) for text in slow)
+    if len(factors) < len(slow):
+        raise click.UsageError("--slow is given twice for one link")
     from pccl.algorithm import load
     from pccl.analysis import simulate as run
     from pccl.topology import parse_topology
@@ -52,10 +73,20 @@ def simulate(
     world = None if topology is None else parse_topology(topology)
     algorithm = load(file)
     result = run(algorithm, discipline, slowdown=factors, jitter=jitter, seed=seed, topology=world)
+    timelines = {}
+    if chunk is not None:
+        timelines["chunk_timeline"] = result.chunk_timeline(chunk)
+    if link is not None:
+        timelines["link_timeline"] = result.link_timeline(link)
     if as_json:
-        print_json(_document(file, result))
-    else:
-        print_facts(_facts(file, result))
+        given = {"slowdown": {str(link): factor for link, factor in factors.items()}, "jitter": jitter, "seed": seed}
+        tables = {name: list(_documents(timeline)) for name, timeline in timelines.items()}
+        print_json(_document(file, result) | given | tables)
+        return
+    print_facts(_facts(file, result))
+    for timeline in timelines.values():
+        click.echo()
+        print_table(_COLUMNS, _rows(result, timeline), len(timeline.transfer))
 
 
 def _factor(text: str) -> tuple[int, float]:
@@ -67,12 +98,28 @@ def _factor(text: str) -> tuple[int, float]:
 
 
 def _document(file: Path, result: Simulation) -> dict[str, object]:
+    topology, planned, finish = result.algorithm.topology, int(result.algorithm.duration), int(result.finish)
     return {
         "file": str(file),
         "discipline": result.discipline,
-        "planned_ps": int(result.algorithm.duration),
-        "finish_ps": int(result.finish),
+        "planned_ps": planned,
+        "finish_ps": finish,
+        "finish_over_planned": finish / planned if planned else 1.0,
         "utilization": float(result.utilization.mean()) if len(result.utilization) else 0.0,
+        "utilization_over_time": [round(share, 6) for share in result.utilization_over_time(_INTERVALS).tolist()],
+        "busiest_links": [
+            {
+                "link": link,
+                "src": int(topology.src[link]),
+                "dst": int(topology.dst[link]),
+                "busy_ps": int(result.link_busy[link]),
+                "utilization": float(result.utilization[link]),
+            }
+            for link in _largest(result.link_busy)
+        ],
+        "latest_chunks": [
+            {"chunk": chunk, "finish_ps": int(result.chunk_finish[chunk])} for chunk in _largest(result.chunk_finish)
+        ],
     }
 
 
@@ -80,15 +127,43 @@ def _facts(file: Path, result: Simulation) -> dict[str, str]:
     from pccl.algorithm.core import time_text
 
     planned, finish = int(result.algorithm.duration), int(result.finish)
+    change = f"{finish / planned - 1:+.1%}" if planned and finish != planned else "as planned"
     facts = {
         "file": str(file),
         "served": "in the planned order" if result.discipline == "planned" else "first come, first served",
         "planned": time_text(planned),
-        "finish": time_text(finish)
-        + (f", {finish / planned - 1:+.1%}" if planned and finish != planned else ", as planned"),
+        "finish": f"{time_text(finish)}, {change}",
     }
-    if len(result.utilization):
-        facts["links"] = f"{result.utilization.mean():.1%} busy on average, the busiest {result.utilization.max():.1%}"
-        late = int(result.chunk_finish.argmax()) if len(result.chunk_finish) else 0
-        facts["last chunk"] = f"{late}"
-    return facts
+    if not len(result.algorithm.transfers):
+        return facts
+    text, shares = result.algorithm.topology.link_text, result.utilization
+    over_time = result.utilization_over_time(_INTERVALS)
+    busiest = [f"{shares[link]:.1%} {text(link)}" for link in _largest(result.link_busy)]
+    latest = [f"{chunk} at {time_text(int(result.chunk_finish[chunk]))}" for chunk in _largest(result.chunk_finish)]
+    return facts | {
+        "links": f"{shares.mean():.1%} busy on average; over time {' '.join(f'{share:.0%}' for share in over_time)}",
+        "busiest": f"\n{'':<13}".join(busiest),
+        "last chunks": ", ".join(latest),
+    }
+
+
+def _largest(values: NDArray[np.int64]) -> list[int]:
+    """Numbers of the few largest values, the largest first; of equal ones, the first."""
+    import numpy as np
+
+    few = np.argsort(-values, kind="stable")[:_FEW]
+    return [int(i) for i in few if values[i]]
+
+
+def _documents(timeline: Timeline) -> Iterator[dict[str, int]]:
+    names = ("transfer", "chunk", "link", "start_ps", "free_ps", "arrival_ps")
+    for row in zip(*(column.tolist() for column in timeline), strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _rows(result: Simulation, timeline: Timeline) -> Iterator[tuple[object, ...]]:
+    planned = result.algorithm.transfers.start[timeline.transfer].tolist()
+    columns = (column.tolist() for column in timeline)
+    for (_, chunk, link, start, free, arrival), plan in zip(zip(*columns, strict=True), planned, strict=True):
+        moments = (f"{moment / 1e6:,.3f}" for moment in (plan, start, free, arrival))
+        yield *moments, chunk, result.algorithm.topology.link_text(link)

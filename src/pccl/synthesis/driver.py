@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pccl._kernels import kernels_are_cached
 from pccl.algorithm import Algorithm, Provenance
 from pccl.algorithm import verify as check
+from pccl.algorithm.timing import move_up as move_up_within_limits
 from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import InternalError, PcclError, VerificationError
 from pccl.synthesis import kernels
@@ -193,12 +194,17 @@ def _solve(problem: Problem, strategy: Strategy) -> Solution:
         net = problem.net  # undo the rounding: everything moves up to when it can really start
         moved, _, _ = move_up(topology, net, parts, chunks)
         parts = [part._replace(placed=placed) for part, placed in zip(parts, moved, strict=True)]
-    return Solution(
-        strategy,
-        _assembled(net, chunks, parts),
-        duration=max(part.placed.end for part in parts) * net.unit,
-        busy=held / max(topology.num_links, 1),
-    )
+    columns, duration = _assembled(net, chunks, parts), max(part.placed.end for part in parts) * net.unit
+    if topology.limited:
+        columns, duration = _moved_up(problem, columns)
+    return Solution(strategy, columns, duration, busy=held / max(topology.num_links, 1))
+
+
+def _moved_up(problem: Problem, columns: Columns) -> tuple[Columns, int]:
+    """Where switches have limits, reductions are still as late as mirroring puts them: all moves up together."""
+    plan = Algorithm.build(problem.topology, (), *columns, conditions=problem.conditions)
+    t = move_up_within_limits(plan.transfers)
+    return Columns(t.chunk, t.link, t.start, t.reduce), int(t.arrival.max(initial=0))
 
 
 def _assembled(net: Network, chunks: int, parts: list[Part]) -> Columns:

@@ -77,7 +77,8 @@ def turn_round(
 ) -> tuple[Placed, Ints, Ten]:
     """Play mirrored jobs backwards: the reductions, when each chunk is complete, and the TEN they leave.
 
-    Backwards, everything happens as late as it can; so unless switches have limits, transfers then move up again.
+    Backwards, everything happens as late as it can; so transfers then move up again. Where switches have limits they do
+    so in the end, all together: what is placed around them until then moves up with them.
     """
     arc_of_link = np.empty(topology.num_links, np.int32)
     arc_of_link[net.link] = np.arange(topology.num_links)

@@ -12,20 +12,26 @@ from pccl.synthesis.kernels.tables import NEVER, Columns, Indices, Ints, Lanes, 
 def distances(net: Network, devices: Ints, sizes: Ints, heap: Ints, table: Ints) -> None:
     """Fill `table[i]` with the unloaded time from `devices[i]` to every device for a chunk of size class `sizes[i]`."""
     for i in range(len(devices)):
-        row = table[i]
-        row[:] = NEVER
-        row[devices[i]] = 0
-        waiting = push(heap, 0, 0, 0, devices[i])
-        while waiting > 0:
-            waiting = pop(heap, waiting)
-            time, device = heap[waiting, 0], heap[waiting, 2]
-            if time > row[device]:
-                continue
-            for arc in range(net.first[device], net.first[device + 1]):
-                arrival = time + net.travel[sizes[i], net.kind[arc]]
-                if arrival < row[net.dst[arc]]:
-                    row[net.dst[arc]] = arrival
-                    waiting = push(heap, waiting, arrival, 0, net.dst[arc])
+        nearest(net, devices[i : i + 1], sizes[i], heap, table[i])
+
+
+@kernel
+def nearest(net: Network, devices: Ints, size: int, heap: Ints, row: Ints) -> None:
+    """Fill `row` with the unloaded time to every device from the nearest of some devices."""
+    row[:], waiting = NEVER, 0
+    for device in devices:
+        row[device] = 0
+        waiting = push(heap, waiting, 0, 0, device)
+    while waiting > 0:
+        waiting = pop(heap, waiting)
+        time, device = heap[waiting, 0], heap[waiting, 2]
+        if time > row[device]:
+            continue
+        for arc in range(net.first[device], net.first[device + 1]):
+            arrival = time + net.travel[size, net.kind[arc]]
+            if arrival < row[net.dst[arc]]:
+                row[net.dst[arc]] = arrival
+                waiting = push(heap, waiting, arrival, 0, net.dst[arc])
 
 
 @kernel

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import pccl
 from pccl.collective import compile_conditions
+from pccl.synthesis.bounds import bound_of, proofs
+from pccl.synthesis.bounds.prices import _by_program, _by_rising
 from tests.strategies import problems, synthesized
 
 STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s
@@ -90,23 +93,91 @@ def test_real_machines_with_much_to_do(machine, all_to_all_us, all_gather_us):
         assert pccl.lower_bound(topology, collective).value / 1e9 == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.fixture
+def two_sides():
+    """Three NPUs, each joined to three others: two thirds of a chunk's ways are longer than one hop, none is narrow."""
+    pairs = [(a, b) for a in range(3) for b in range(3, 6)]
+    link = {"bandwidth": "1GB/s", "latency": "0ns"}
+    return pccl.Topology.from_links(
+        6, [pccl.topology.Link(*ends, **link) for a, b in pairs for ends in ((a, b), (b, a))]
+    )
+
+
+def test_prices_count_how_far_chunks_go(two_sides):
+    """From each NPU three chunks go one hop and two go two, over 18 links; the best cut shows 2 steps."""
+    bound = pccl.lower_bound(two_sides, all_to_all(range(6), MANY))
+    assert bound.kind == "prices"
+    assert bound.value / STEP / MANY == pytest.approx(6 * (3 * 1 + 2 * 2) / 18, rel=1e-6)
+
+
+def test_rising_prices_get_where_the_program_gets(two_sides):
+    conditions = compile_conditions(two_sides, [all_to_all(range(6), MANY)])
+    demand, rate = np.ones((6, 6)) - np.eye(6), np.full(18, 1e-3)
+    crossing = np.arange(18) < 4.0  # a start that leads astray
+    for found in (_by_program(two_sides, demand, rate), _by_rising(two_sides, demand, rate, crossing)):
+        price = np.rint(found / found.max() * 1e6).astype(np.int64)
+        assert proofs.prices(two_sides, conditions, price) / STEP / MANY == pytest.approx(7 / 3, rel=0.02)
+
+
+def test_every_member_of_an_all_reduce_sends_and_receives():
+    """Two transfers a chunk for each member but one, against all links: 2 * 63 * 64 over 224."""
+    mesh = network(pccl.topology.mesh, 8, 8)
+    assert steps(mesh, pccl.AllReduce("64kB")) == 36
+    ring = network(pccl.topology.ring, 8)
+    assert steps(ring, pccl.AllReduce("8kB")) == 7
+    assert steps(network(pccl.topology.line, 3), pccl.AllReduce("3kB")) == 3, "each direction of the cut beside an end"
+
+
+@pytest.mark.parametrize("kind", [pccl.AllGather, pccl.ReduceScatter])
+def test_whole_chunks_prove_more(kind):
+    """A corner of the mesh takes 15 chunks over two links: 7.5 steps, which whole chunks do not use."""
+    mesh = network(pccl.topology.mesh, 4, 4)
+    conditions = compile_conditions(mesh, [kind("16kB")])
+    assert bound_of(mesh, conditions).value == 7.5 * STEP
+    bound = bound_of(mesh, conditions, whole_chunks=True)
+    assert bound.value == 8 * STEP
+    bound.check(mesh, conditions)
+
+
+def test_whole_chunks_take_time_to_get_to_the_cut():
+    """Ten chunks over the middle of a line of four, which is one step from their source and one from their goal."""
+    line = network(pccl.topology.line, 4)
+    conditions = compile_conditions(line, [pccl.SendRecv("10kB", group=[0, 3], chunks=10)])
+    assert bound_of(line, conditions).value == 10 * STEP
+    assert bound_of(line, conditions, whole_chunks=True).value == 12 * STEP
+
+
 @settings(max_examples=150, deadline=None)
 @given(problems())
 def test_nobody_beats_the_bound(problem):
     topology, collectives = problem
-    bound = pccl.lower_bound(topology, *collectives)
-    bound.check(topology, compile_conditions(topology, collectives))
-    assert bound.value <= synthesized(problem).duration
+    conditions = compile_conditions(topology, collectives)
+    duration = synthesized(problem).duration
+    for whole_chunks in (False, True):
+        bound = bound_of(topology, conditions, whole_chunks=whole_chunks)
+        bound.check(topology, conditions)
+        assert bound.value <= duration
 
 
-def test_a_certificate_proves_no_more_than_it_does():
+@pytest.mark.parametrize(
+    "collective", [pccl.AllToAll("9kB"), pccl.SendRecv("1kB", group=[0, 8]), pccl.AllReduce("9kB")]
+)
+def test_a_certificate_proves_no_more_than_it_does(collective):
     topology = network(pccl.topology.mesh, 3, 3)
-    for collective in (pccl.AllToAll("9kB"), pccl.SendRecv("1kB", group=[0, 8])):
-        bound = pccl.lower_bound(topology, collective)
-        conditions = compile_conditions(topology, [collective])
+    conditions = compile_conditions(topology, [collective])
+    for whole_chunks in (False, True):
+        bound = bound_of(topology, conditions, whole_chunks=whole_chunks)
         bound.check(topology, conditions)
         with pytest.raises(pccl.VerificationError, match="but its certificate proves"):
             replace(bound, value=pccl.units.Picoseconds(bound.value + 1)).check(topology, conditions)
+
+
+def test_prices_must_be_prices(two_sides):
+    collective = all_to_all(range(6), MANY)
+    bound, conditions = pccl.lower_bound(two_sides, collective), compile_conditions(two_sides, [collective])
+    for prices in ((), bound.prices[1:], (-1, *bound.prices[1:])):
+        with pytest.raises(pccl.VerificationError, match="proves 0"):
+            replace(bound, prices=prices).check(two_sides, conditions)
 
 
 def test_bounds_say_why():

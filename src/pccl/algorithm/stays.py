@@ -1,0 +1,133 @@
+"""Chunks in switches with finite buffers: from when until when each one stays, and whose place it takes.
+
+A stay lasts from the first byte received to the last byte sent, as the verifier counts it: several partial sums that
+come in for one sum share a stay, and a whole chunk that comes in after an earlier copy was sent on begins another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pccl.algorithm import timing_kernels as kernels
+from pccl.algorithm.core import Transfers
+from pccl.errors import InfeasibleError
+from pccl.topology import Topology
+from pccl.topology.core import UNLIMITED
+
+__all__ = ["Stays", "find_stays"]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Stays in the planned order: by switch, and by when they begin. Their transfers stand in two lists."""
+
+    switch: Ints
+    until: Ints  # when they are planned to end
+    previous: Ints  # the stay of the same chunk in the same switch before, or -1
+    into: tuple[Ints, Ints]  # transfers that bring the chunk, and the stay of each
+    out: tuple[Ints, Ints]  # transfers that send it on, and the stay of each
+
+    def __len__(self) -> int:
+        return len(self.switch)
+
+    def leavers(self, buffer: Ints) -> Ints:
+        """Per stay: the one whose place in the buffer it takes, or -1 if there is an empty one.
+
+        It takes the place that is planned to be free first; if the plan keeps within the buffer, that is so by then.
+        """
+        leaver = np.empty(len(self), np.int64)
+        kernels.take_places(self.switch, self.until, buffer, np.empty(len(self), np.int64), leaver)
+        return leaver
+
+    @cached_property
+    def next(self) -> Ints:
+        """Per stay: the one of the same chunk in the same switch after it, or -1."""
+        after, again = np.full(len(self), -1, np.int64), np.flatnonzero(self.previous >= 0)
+        after[self.previous[again]] = again
+        return after
+
+    @cached_property
+    def first_in(self) -> Ints:
+        """Per stay: the transfer that is planned to bring the chunk first."""
+        first = np.empty(len(self), np.int64)
+        transfer, stay = self.into
+        first[stay[::-1]] = transfer[::-1]
+        return first
+
+
+class _Events(NamedTuple):
+    """Comings and goings, ordered by switch, chunk and when they begin; of those at one moment, goings first."""
+
+    row: Ints
+    comes: Bools
+    begin: Ints
+    end: Ints
+    switch: NDArray[np.int32]
+    another: Bools  # switch or chunk than the one before
+
+
+def find_stays(transfers: Transfers, world: Topology) -> Stays:
+    """The stays of a plan in the switches whose buffers are finite."""
+    finite = world.buffer != UNLIMITED
+    events = _events(transfers, finite) if np.any(finite) else None
+    if events is None or not len(events.row):
+        nothing = np.empty(0, np.int64)
+        return Stays(nothing, nothing, nothing, (nothing, nothing), (nothing, nothing))
+    row, comes, begin, end, switch, another = events
+    whole = comes & ~transfers.reduce[row]
+    whole[:-1] &= another[1:] | (end[:-1] <= begin[1:])
+    opens = another.copy()
+    opens[1:] |= whole[1:] & ~comes[:-1]
+    first = np.flatnonzero(opens)
+    _refuse_strange(transfers, world, events, first)
+    by_begin = np.lexsort((begin[first], switch[first]))
+    number = np.empty(len(first), np.int64)
+    number[by_begin] = np.arange(len(first))
+    stay = number[np.cumsum(opens) - 1]
+    return Stays(
+        switch=switch[first][by_begin].astype(np.int64),
+        until=np.maximum.reduceat(end, first)[by_begin],
+        previous=np.where(another[first], -1, np.roll(number, 1))[by_begin],
+        into=(row[comes], stay[comes]),
+        out=(row[~comes], stay[~comes]),
+    )
+
+
+def _events(t: Transfers, finite: Bools) -> _Events:
+    into, out = np.flatnonzero(finite[t.dst]), np.flatnonzero(finite[t.src])
+    row = np.concatenate([into, out])
+    comes = np.arange(len(row)) < len(into)
+    begin = np.where(comes, t.start[row] + t.topology.latency[t.link[row]], t.start[row])
+    switch, chunk = np.where(comes, t.dst[row], t.src[row]), t.chunk[row]
+    order = np.lexsort((comes, begin, chunk, switch))
+    row, switch, chunk, begin = row[order], switch[order], chunk[order], begin[order]
+    another = np.ones(len(row), np.bool_)
+    another[1:] = (switch[1:] != switch[:-1]) | (chunk[1:] != chunk[:-1])
+    return _Events(row, comes[order], begin, begin + t.transmission[row], switch, another)
+
+
+def _refuse_strange(transfers: Transfers, world: Topology, events: _Events, first: Ints) -> None:
+    """Refuse what would become other stays if times changed.
+
+    That is: a copy that comes in on top of what is held, or, before a copy comes, a sum that is not all sent on.
+    """
+    row, comes, begin, end, switch, another = events
+    several = np.add.reduceat(comes.astype(np.int64), first) > 1
+    strange = several & np.logical_or.reduceat(comes & ~transfers.reduce[row], first)
+    goes_on = np.append(~another[first[1:]], False)
+    last_in, last_out = (np.maximum.reduceat(np.where(*which, -1), first) for which in ((comes, end), (~comes, begin)))
+    strange |= goes_on & (last_in > last_out)
+    if np.any(strange):
+        i = int(first[np.argmax(strange)])
+        raise InfeasibleError(
+            f"chunk {transfers.chunk[row[i]]} comes to {world.device_text(int(switch[i]))} again while it is there; "
+            "within a finite buffer that cannot be timed anew"
+        )
