@@ -27,6 +27,7 @@ __all__ = ["Block", "Schedule", "Stream", "arrange"]
 
 Ints = NDArray[np.int64]
 SENDER, RECEIVER, COPIER = range(3)
+CHEAPEST = 3  # operations that at least one end needs for a message
 MEND = (
     "use fewer chunks, or allow more threadblocks (max_threadblocks, --max-threadblocks) if a GPU runs so many at once"
 )
@@ -196,11 +197,12 @@ def _streams(
     messages: Messages, costs: list[tuple[int, int]], position: list[int], ports: list[bool], cut: int
 ) -> tuple[list[Stream], list[Stream]]:
     """Streams between pairs of ranks that fit into a threadblock each; signals have no names, so order must agree."""
-    found: dict[tuple[int, int], list[Stream]] = defaultdict(list)
+    found: list[Stream] = []
+    growing: dict[tuple[int, int], list[Stream]] = defaultdict(list)
     src, dst, count = messages.src.tolist(), messages.dst.tolist(), len(messages)
     stream_of: list[Stream] = [Stream(0, 0, port=False)] * count
     for i in sorted(range(count), key=position.__getitem__):
-        pair, arrival, new = found[src[i], dst[i]], position[count + i], Stream(src[i], dst[i], ports[i])
+        pair, arrival, new = growing[src[i], dst[i]], position[count + i], Stream(src[i], dst[i], ports[i])
         room = _room([new]) // cut
         for stream in pair:
             if stream.last < arrival and all(c + d <= room for c, d in zip(stream.cost, costs[i], strict=True)):
@@ -208,10 +210,13 @@ def _streams(
         else:
             stream = new
             pair.append(stream)
+            found.append(stream)
         stream.messages.append(i)
         stream.cost = [c + d for c, d in zip(stream.cost, costs[i], strict=True)]
         stream.last, stream_of[i] = arrival, stream
-    return [stream for pair in found.values() for stream in pair], stream_of
+        if max(stream.cost) + CHEAPEST > room:
+            pair.remove(stream)
+    return found, stream_of
 
 
 def _blocks(
@@ -264,6 +269,9 @@ def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> 
     if len(sent) + len(received) <= most:
         return [Block(rank, role, 0, [s]) for role, ends in enumerate((sent, received)) for s in ends]
     load = [sum(stream.cost[role] for stream in ends) for role, ends in enumerate((sent, received))]
+    if sum(load) > most * MAX_OPS:
+        role, ends = (SENDER, sent) if load[0] > load[1] else (RECEIVER, received)
+        raise PcclError(_too_much(rank, role, ends, round(most * load[role] / sum(load))))
     for_senders = min(max(round(most * load[0] / max(sum(load), 1)), 1), most - 1)
     found = []
     for role, ends, room in ((SENDER, sent, for_senders), (RECEIVER, received, most - for_senders)):
