@@ -36,10 +36,10 @@ def test_check_accepts_what_export_writes(xml):
 
 def test_check_lists_problems_one_by_one(xml):
     text = xml.read_text()
-    xml.write_text(text.replace('type="s"', 'type="cpy"', 1).replace('maxBytes="1099511627776"', 'maxBytes="0"'))
+    xml.write_text(text.replace('type="s"', 'type="cpy"', 1).replace('maxBytes="1099511627776"', 'maxBytes="-1"'))
     result = run("check", xml)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "algo: sizes from 0 to 0 bytes" in result.stderr
+    assert "algo: there are no sizes from 0 to -1 bytes" in result.stderr
     xml.write_text(text.replace('type="s"', 'type="cpy"', 1))
     result = run("check", xml, "--json")
     problems = json.loads(result.stdout)["problems"]

@@ -10,7 +10,7 @@ from pccl.export.msccl import write
 from pccl.topology import Link, Topology
 from pccl.units import Bytes
 from tests.export.test_msccl import GROUP, KINDS, synthesized
-from tests.export.test_msccl_interpreter import GOOD, algo, block, pair, rank, step
+from tests.export.test_msccl_interpreter import GOOD, algo, all_pairs, block, pair, rank, step
 
 
 def returned(algorithm, tmp_path, topology=None, size=None, **options):
@@ -88,6 +88,14 @@ def test_an_all_reduce_of_one_chunk_is_cut_into_shares(tmp_path):
     algorithm = import_msccl(tmp_path / "a.xml", pccl.topology.ring(2), size="2kB")
     assert len(algorithm.conditions) == 2
     assert len(algorithm.transfers) == 4
+
+
+def test_an_all_reduce_as_others_write_it(tmp_path):
+    (tmp_path / "a.xml").write_text(all_pairs(4))
+    machine = pccl.topology.fully_connected(4)
+    algorithm = import_msccl(tmp_path / "a.xml", machine, size="4MB")
+    assert len(algorithm.transfers) == 4 * 12  # everybody sends everything to everybody
+    assert pccl.synthesize(machine, *algorithm.collectives).duration < algorithm.duration
 
 
 def test_older_files_without_sizes(tmp_path):

@@ -119,7 +119,7 @@ def test_lines_are_counted():
         (algo(pair(0), pair(1), nchunksperloop=3), "nchunksperloop 3 does not divide by 2 gpus"),
         (algo(pair(0), pair(1), inplace=2), "inplace is 2; it must be 0 or 1"),
         (algo(pair(0), pair(1), outofplace=0), "neither for in place nor for out of place"),
-        (algo(pair(0), pair(1), maxBytes=0), "write a finite maximum"),
+        (algo(pair(0), pair(1), minBytes=2, maxBytes=1), "there are no sizes from 2 to 1 bytes"),
         (algo(pair(0), pair(1), ngpus=3, nchunksperloop=3), "ngpus is 3, but there are 2 gpus with the ids 0, 1"),
         (GOOD.replace('tb id="1"', 'tb id="2"', 1), "gpu 0: its threadblocks are 0, 2, 2; they count from 0 on"),
         (GOOD.replace('chan="0"', 'chan="1"', 1), "gpu 0 tb 0: channel 1 of 1"),
@@ -144,6 +144,22 @@ def test_rules(text, message):
     assert any(message in line for line in check_text(text)), check_text(text)
 
 
+def test_a_connection_is_made_at_both_ends():
+    lonely = algo(pair(0).replace("</gpu>", block(3, 1, -1, chan=1) + "</gpu>"), pair(1), nchannels=2)
+    assert check_text(lonely) == ["gpu 0 tb 3: gpu 1 has no threadblock to receive from it on channel 1"]
+    waiting = algo(pair(0).replace("</gpu>", block(3, -1, 1, chan=1) + "</gpu>"), pair(1), nchannels=2)
+    assert check_text(waiting) == ["gpu 0 tb 3: gpu 1 has no threadblock to send to it on channel 1"]
+
+
+@pytest.mark.parametrize(("sums", "broken"), [(16, False), (17, True)])
+def test_sums_in_a_row(sums, broken):
+    steps = [step(0, "cpy", "i0", "o0"), *(step(k + 1, "re", "i0", "o0") for k in range(sums))]
+    text = algo(rank(0, block(0, -1, -1, *steps), chunks=(1, 1, 0)), ngpus=1, nchunksperloop=1)
+    message = "gpu 0 tb 0: more than 16 sums into one place in a row; break them up with hasdep=1"
+    assert (message in check_text(text)) is broken
+    assert message not in check_text(text.replace('hasdep="0"', 'hasdep="1"'))
+
+
 def test_limits_depend_on_the_runtime():
     steps = [step(i, "cpy", "i0", "o0") for i in range(65)]
     text = algo(rank(0, block(0, -1, -1, *steps)), ngpus=1, nchunksperloop=1).replace('o_chunks="2"', 'o_chunks="1"')
@@ -155,6 +171,9 @@ def test_limits_depend_on_the_runtime():
     many = algo(rank(0, *(block(i, -1, -1, *steps[:64]) for i in range(64))), ngpus=1, nchunksperloop=1)
     assert "has to read 4162 elements; the runtimes keep 4095" in check_text(many)[0]
     assert "no alltoall in place" in check_text(algo(pair(0), pair(1), coll="alltoall", inplace=1), target="msccl")[0]
+    endless = algo(pair(0), pair(1), maxBytes=0)
+    assert check_text(endless) == []
+    assert "a maxBytes of 0" in check_text(endless, target="msccl")[0]
     with pytest.raises(pccl.PcclError, match="no target 'nccl'"):
         check_text(GOOD, target="nccl")
 
@@ -246,6 +265,32 @@ def test_sums_of_every_kind_of_step():
     assert "race" in check_text(text.replace('depid="1" deps="1"', 'depid="-1" deps="-1"'))[0]
     wrong = check_text(text.replace('type="re"', 'type="cpy"'))
     assert wrong[0] == "gpu 0: o[0] is not what allreduce promises (out of place)"
+
+
+def all_pairs(ranks: int = 4) -> str:
+    """An all-reduce as others write it: in place, all to all through scratch, then summed up by each for itself."""
+    found = []
+    for me in range(ranks):
+        others = [other for other in range(ranks) if other != me]
+        blocks = [
+            block(slot, other, other, step(0, "s", "i0", "s0"), step(1, "r", "i0", f"s{slot}", hasdep=1))
+            for slot, other in enumerate(others)
+        ]
+        waits = [step(k, "nop", "i-1", "o-1", cnt=0, dep=(k, 1)) for k in range(ranks - 2)]
+        last = len(waits)
+        sums = [step(last, "re", "s0", "i0", dep=(last, 1))]
+        sums += [step(last + k, "re", f"s{k}", "i0") for k in range(1, ranks - 1)]
+        found.append(rank(me, *blocks, block(ranks - 1, -1, -1, *waits, *sums), chunks=(1, 0, ranks - 1)))
+    return algo(*found, ngpus=ranks, nchunksperloop=1, coll="allreduce", inplace=1, outofplace=0)
+
+
+def test_an_all_reduce_as_others_write_it():
+    assert check_text(all_pairs(), depth=1) == []
+    assert check_text("<!-- whose it is -->\n" + all_pairs()) == []
+    early = all_pairs().replace('type="nop"', 'type="cpy"', 1)
+    assert check_text(early)
+    unpublished = all_pairs().replace('hasdep="1"', 'hasdep="0"', 1)
+    assert "tells nobody" in check_text(unpublished)[0]
 
 
 def test_the_input_must_not_change():

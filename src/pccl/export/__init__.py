@@ -3,7 +3,9 @@
 registry   the formats by name, with their options
 tracing    messages between NPUs, followed through switches
 layouts    where chunks lie in buffers
-lowering   the program of the ranks, shared by the formats that run
+program    what the ranks do, shared by the formats that run
+ordering   what has to wait for what
+lowering   from an algorithm to a program
 msccl      MSCCL-IR XML
 mscclpp    execution plans of MSCCL++
 

@@ -7,8 +7,6 @@ the planned ones: they say in which order a rank touches a place of its buffers,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,106 +15,14 @@ from pccl.collective import AllToAll, AllToAllV, Collective, Conditions
 from pccl.collective.groups import format_group
 from pccl.errors import PcclError
 from pccl.export.layouts import Layout, lay_out
+from pccl.export.ordering import order_of
+from pccl.export.program import INPUT, OUTPUT, SCRATCH, Copies, Messages, Program
 from pccl.export.tracing import Trace, trace
 
 __all__ = ["INPUT", "OUTPUT", "SCRATCH", "Copies", "Messages", "Program", "lower"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-INPUT, OUTPUT, SCRATCH = 0, 1, 2
-
-
-@dataclass(frozen=True, eq=False)
-class Messages:
-    """One row per message from one rank to another, ordered by start.
-
-    Attributes
-    ----------
-    chunk, bytes
-        Row of the conditions of the whole algorithm, and its size.
-    src, dst, route
-        Ranks, and which of the ways from one to the other it takes, counted from zero for each pair.
-    start, arrival
-        When it was planned to leave its sender and to have arrived, in picoseconds.
-    reduce
-        Whether the receiver writes the sum of the message and what lies at `add`; otherwise it writes the message.
-    read_buffer, read_offset
-        Where the sender reads it.
-    write_buffer, write_offset
-        Where the receiver writes it.
-    add_buffer, add_offset
-        What the receiver adds; the place written to, unless this is the first addition to a rank's own input.
-    """
-
-    chunk: Ints
-    bytes: Ints
-    src: Ints
-    dst: Ints
-    route: Ints
-    start: Ints
-    arrival: Ints
-    reduce: Bools
-    read_buffer: Ints
-    read_offset: Ints
-    write_buffer: Ints
-    write_offset: Ints
-    add_buffer: Ints
-    add_offset: Ints
-
-    def __len__(self) -> int:
-        return len(self.chunk)
-
-
-@dataclass(frozen=True, eq=False)
-class Copies:
-    """One row per copy inside a rank: what it keeps for itself, and what could not be received in place."""
-
-    rank: Ints
-    bytes: Ints
-    time: Ints
-    read_buffer: Ints
-    read_offset: Ints
-    write_buffer: Ints
-    write_offset: Ints
-
-    def __len__(self) -> int:
-        return len(self.rank)
-
-
-@dataclass(frozen=True, eq=False)
-class Program:
-    """What the ranks do.
-
-    Sending message ``m`` is event ``m``, receiving it is event ``len(messages) + m``, and copy ``k`` is event
-    ``2 * len(messages) + k``.
-
-    Attributes
-    ----------
-    collective
-        What it is for.
-    npus
-        Per rank: the NPU it runs on.
-    members
-        The ranks that take part in the collective, in the order of the group; others only relay.
-    messages, copies
-        What happens.
-    before, after
-        Pairs of events of the same rank: the first has to be complete before the second begins.
-    input_bytes, output_bytes, scratch_bytes
-        Per rank: the size of its buffers.
-    """
-
-    collective: Collective
-    npus: Ints
-    members: Ints
-    messages: Messages
-    copies: Copies
-    before: Ints
-    after: Ints
-    input_bytes: Ints
-    output_bytes: Ints
-    scratch_bytes: Ints
 
 
 def lower(
@@ -164,11 +70,11 @@ def lower(
     found = trace(algorithm, rows)
     _refuse_outsiders(algorithm, task, found, rank_of)
     builder = _Builder(conditions, found, layout, rank_of, len(npus), int(rows[0]) if len(rows) else 0)
-    if in_place:
-        builder.make_room()
+    if in_place and layout.shift is not None:
+        builder.make_room(layout.shift)
     messages, copies, scratch = builder.messages(), builder.copies(bool(in_place)), builder.scratch_bytes
     shifts = ([] if in_place else [None]) + ([] if in_place is False else [layout.shift])
-    edges = [_order(messages, copies, found.sequence, shift) for shift in shifts]
+    edges = [order_of(messages, copies, found.sequence, shift) for shift in shifts]
     before, after = np.unique(np.concatenate(edges), axis=0).T
     return Program(
         task, npus, members, messages, copies, before, after, layout.input_bytes, layout.output_bytes, scratch
@@ -192,30 +98,27 @@ class _Builder:
         self.moved = np.zeros(0, np.int64)  # rows of `wanted` chunks that have to be copied from scratch at the end
         self.moved_at = np.zeros(0, np.int64)
 
-    def make_room(self) -> None:
+    def make_room(self, shift: Ints) -> None:
         """In place, what arrives where something else is still to be sent from goes to scratch first."""
-        chunk, layout = self.found.chunk, self.layout
-        reads = np.flatnonzero(self.found.from_input)
-        place, index = np.unique(
-            np.stack([self.src[reads], layout.input_offset[chunk[reads]]], axis=1), axis=0, return_inverse=True
-        )
-        last = np.zeros(len(place), np.int64)
-        np.maximum.at(last, index.reshape(-1), self.found.start[reads])
-        reader = np.zeros(len(place), np.int64)
-        reader[index.reshape(-1)] = chunk[reads]
-        busy = {tuple(row): (when, who) for row, when, who in zip(place.tolist(), last, reader, strict=True)}
-        assert layout.shift is not None
-        moved, times = [], []
-        key = self.dst * self.count + chunk
+        found, busy = self.found, self._last_reads()
+        key = self.dst * self.count + found.chunk
+        where = self.layout.output_offset[found.chunk] - shift[self.dst]
+        moved: dict[int, int] = {}
         for m in np.flatnonzero(np.isin(key, self.wanted)).tolist():
-            where = int(layout.output_offset[chunk[m]] - layout.shift[self.dst[m]])
-            until, who = busy.get((int(self.dst[m]), where), (-1, -1))
-            if who not in (-1, chunk[m]) and until >= self.found.start[m]:
-                moved.append(int(key[m]))
-                times.append(max(int(until), int(self.found.arrival[m])) + 1)
-        self.moved, first = np.unique(np.array(moved, np.int64), return_index=True)
-        self.moved_at = np.array(times, np.int64)[first]
+            until, reader = busy.get((int(self.dst[m]), int(where[m])), (-1, -1))
+            if reader not in (-1, found.chunk[m]) and until >= found.start[m]:
+                moved[int(key[m])] = max(until, int(found.arrival[m])) + 1
+        self.moved = np.array(sorted(moved), np.int64)
+        self.moved_at = np.array([moved[place] for place in sorted(moved)], np.int64)
         self.slots = np.unique(np.concatenate([self.slots, self.moved]))
+
+    def _last_reads(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Per rank and place of its input: when it is last sent from, and with which chunk."""
+        reads = np.flatnonzero(self.found.from_input)
+        chunk = self.found.chunk[reads]
+        columns = (self.src[reads], self.layout.input_offset[chunk], self.found.start[reads], chunk)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return {(rank, place): (start, chunk) for rank, place, start, chunk in rows}  # messages are ordered by start
 
     @property
     def scratch_bytes(self) -> Ints:
@@ -308,55 +211,3 @@ def _refuse_outsiders(algorithm: Algorithm, task: Collective, found: Trace, rank
             f"({format_group(task.ranks)}); export it over all ranks (all_ranks=True, --all-ranks) or synthesize it on "
             "a topology restricted to the group"
         )
-
-
-def _order(messages: Messages, copies: Copies, sequence: Ints, shift: Ints | None) -> Ints:
-    """Pairs of events that touch the same place of a rank, at least one of them writing, in their planned order."""
-    count, m, c = len(messages), messages, copies
-    sends, receives, copied = np.split(np.arange(2 * count + len(c)), [count, 2 * count])
-    # Event, rank, buffer, offset, time, order among equals.
-    writes = [
-        (receives, m.dst, m.write_buffer, m.write_offset, m.arrival, sequence),
-        (copied, c.rank, c.write_buffer, c.write_offset, c.time, copied),
-    ]
-    reads = [
-        (sends, m.src, m.read_buffer, m.read_offset, m.start, sequence),
-        *((receives[r], m.dst[r], m.add_buffer[r], m.add_offset[r], m.arrival[r], sequence[r])
-          for r in [np.flatnonzero(m.reduce & (m.add_buffer == INPUT))]),
-        (copied, c.rank, c.read_buffer, c.read_offset, c.time, copied),
-    ]  # fmt: skip
-    event, rank, buffer, offset, time, order = (np.concatenate(column) for column in zip(*writes, *reads, strict=True))
-    is_write = np.arange(len(event)) < count + len(c)
-    if shift is not None:  # the input is a part of the output, or the other way round
-        offset = np.where(buffer == INPUT, offset + shift[rank], offset)
-        buffer = np.where(buffer == INPUT, OUTPUT, buffer)
-    place = np.unique(np.stack([rank, buffer, offset], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-    kept = _without_own(event, place, is_write, int(copied[0]) if len(copied) else len(event) + 1)
-    by = np.flatnonzero(kept)
-    by = by[np.lexsort((order[by], ~is_write[by], time[by], place[by]))]
-    return _conflicts(event[by], place[by], is_write[by])
-
-
-def _without_own(event: Ints, place: Ints, is_write: Bools, first_copy: int) -> Bools:
-    """Leave out reads of what the same event writes; and a copy of a place onto itself, which does nothing, at all."""
-    key = event * (int(place.max(initial=0)) + 1) + place
-    read_too = np.isin(key, key[~is_write]) & is_write
-    own = ~is_write & np.isin(key, key[is_write])
-    idle = read_too & (event >= first_copy)
-    return ~(own | idle)
-
-
-def _conflicts(event: Ints, place: Ints, writes: Bools) -> Ints:
-    """Neighbours in conflict, of accesses sorted by place and order."""
-    index = np.arange(len(event))
-    last = np.maximum.accumulate(np.where(writes, index, -1)) if len(index) else index
-    before_me = np.concatenate([[-1], last[:-1]]) if len(index) else index
-    follows = np.flatnonzero((before_me >= 0) & (place[before_me] == place))
-    then = np.where(writes, index, len(index))
-    ahead = np.minimum.accumulate(then[::-1])[::-1] if len(index) else index
-    waits = np.flatnonzero(~writes & (ahead < len(index)) & (place[np.minimum(ahead, len(index) - 1)] == place))
-    pairs = np.concatenate(
-        [np.stack([event[before_me[follows]], event[follows]], 1), np.stack([event[waits], event[ahead[waits]]], 1)]
-    )
-    different: Ints = pairs[pairs[:, 0] != pairs[:, 1]]
-    return different

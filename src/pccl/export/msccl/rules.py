@@ -11,6 +11,7 @@ from pccl.export.msccl.targets import (
     DEPTHS,
     MOST_COUNT,
     MOST_DEPENDED_ON,
+    MOST_FUSED,
     MOST_NODES,
     MOST_OFFSET,
     MOST_PEERS,
@@ -27,7 +28,7 @@ _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 def broken_rules(algo: Algo, target: Target) -> list[str]:
     """Every rule that the file breaks, each one line."""
-    problems = list(_of_algo(algo, target))
+    problems = [*_of_algo(algo, target), *_unanswered(algo)]
     for gpu in algo.gpus:
         problems += _of_gpu(gpu, algo, target)
         for tb in gpu.threadblocks:
@@ -58,13 +59,29 @@ def _of_algo(algo: Algo, target: Target) -> Iterator[str]:
             yield f"algo: {name} is {getattr(algo, name)}; it must be 0 or 1"
     if not (algo.inplace or algo.outofplace):
         yield "algo: it is neither for in place nor for out of place, so that the runtimes never choose it"
-    if algo.maxBytes <= 0 or algo.maxBytes < algo.minBytes:
-        yield f"algo: sizes from {algo.minBytes} to {algo.maxBytes} bytes; write a finite maximum above the minimum"
+    if algo.maxBytes == 0 and target.name == "msccl":
+        yield "algo: a maxBytes of 0, which other runtimes take for no limit, keeps the original MSCCL from using it"
+    elif algo.maxBytes != 0 and algo.maxBytes < max(algo.minBytes, 1):
+        yield f"algo: there are no sizes from {algo.minBytes} to {algo.maxBytes} bytes"
     ids = sorted(gpu.id for gpu in algo.gpus)
     if ids != list(range(algo.ngpus)):
         yield f"algo: ngpus is {algo.ngpus}, but there are {len(ids)} gpus with the ids {_few(ids)}"
     if algo.coll != "allreduce" and algo.coll in COLLECTIVES and algo.nchunksperloop % max(algo.ngpus, 1):
         yield f"algo: nchunksperloop {algo.nchunksperloop} does not divide by {algo.ngpus} gpus"
+
+
+def _unanswered(algo: Algo) -> Iterator[str]:
+    """Threadblocks whose peer has none for the other end: the runtimes would wait for it when they connect."""
+    ends = {(gpu.id, tb.send, tb.recv, tb.chan) for gpu in algo.gpus for tb in gpu.threadblocks}
+    sends = {(gpu, peer, chan) for gpu, peer, _, chan in ends}
+    receives = {(peer, gpu, chan) for gpu, _, peer, chan in ends}
+    for gpu in algo.gpus:
+        for tb in gpu.threadblocks:
+            where = f"gpu {gpu.id} tb {tb.id}"
+            if tb.send >= 0 and (gpu.id, tb.send, tb.chan) not in receives:
+                yield f"{where}: gpu {tb.send} has no threadblock to receive from it on channel {tb.chan}"
+            if tb.recv >= 0 and (tb.recv, gpu.id, tb.chan) not in sends:
+                yield f"{where}: gpu {tb.recv} has no threadblock to send to it on channel {tb.chan}"
 
 
 def _of_gpu(gpu: Gpu, algo: Algo, target: Target) -> Iterator[str]:
@@ -98,6 +115,12 @@ def _of_threadblock(gpu: Gpu, tb: Threadblock, algo: Algo, target: Target) -> It
         yield f"{where}: {len(tb.steps)} steps; {target.runtime} has at most {target.steps}"
     if [step.s for step in tb.steps] != list(range(len(tb.steps))):
         yield f"{where}: its steps are {_few([step.s for step in tb.steps])}; they count from 0 on"
+    fused = 0
+    for step, before in zip(tb.steps[1:], tb.steps, strict=False):
+        same = (step.type, step.srcbuf, step.dstbuf, step.dstoff) == ("re", before.srcbuf, before.dstbuf, before.dstoff)
+        fused = fused + 1 if same and before.type == "re" and step.depid < 0 and not before.hasdep else 0
+        if fused == MOST_FUSED:
+            yield f"{where}: more than {MOST_FUSED} sums into one place in a row; break them up with hasdep=1"
 
 
 def _of_step(gpu: Gpu, tb: Threadblock, index: int, step: Step) -> Iterator[str]:

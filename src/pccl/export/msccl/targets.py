@@ -12,6 +12,7 @@ MOST_COUNT = 71  # chunks of one step
 MOST_DEPENDED_ON = 127  # the number of a threadblock that others wait for is kept in a signed byte
 MOST_OFFSET = 2**15 - 1  # offsets are kept in 16 bits with a sign
 MOST_NODES = 4095  # elements that one rank reads: the algorithm, all ranks, its own threadblocks and steps
+MOST_FUSED = 16  # sums into one place that the runtimes do in one go
 MOST_PEERS = 32  # peers that one rank sends to over one channel, and likewise receives from
 
 # Messages that a connection holds before its sender has to wait for its receiver.
