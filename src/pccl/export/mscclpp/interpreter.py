@@ -42,6 +42,15 @@ def check(
         The rank that is special to the collective; by default what our plans say, or the first of the group.
     seed
         For the numbers that the plan is run on.
+
+    Examples
+    --------
+    >>> import pccl, tempfile
+    >>> algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.AllReduce("4MiB"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pccl.export(algorithm, f"{folder}/ring.plan.json")
+    ...     check(f"{folder}/ring.plan.json")[0]
+    []
     """
     plan = read(path)
     if group is not None:

@@ -155,7 +155,15 @@ def read(path: str | Path) -> Plan:
 
 
 def parse(text: str | bytes) -> Plan:
-    """Read a plan from JSON."""
+    """Read a plan from JSON.
+
+    Examples
+    --------
+    >>> parse('{"name": "empty"}')
+    Traceback (most recent call last):
+    ...
+    pccl.errors.FormatError: Object missing required field `collective`
+    """
     try:
         return msgspec.json.decode(text, type=Plan)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
