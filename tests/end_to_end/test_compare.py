@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from tests.end_to_end.program import EXAMPLES, refused
 from tests.end_to_end.program import pccl as run
@@ -19,15 +20,31 @@ def test_a_bound_comes_with_its_proof():
 
 def test_ours_stands_beside_baselines_and_the_bound():
     rows = {row["algorithm"]: row for row in json.loads(run("compare", *TASK, "--json").stdout)["rows"]}
-    assert set(rows) == {"pccl", "direct", "confined", "bound"}
+    assert set(rows) == {"pccl", "direct", "confined", "bruck", "hierarchical", "bound"}
     assert rows["bound"]["time_ps"] <= rows["pccl"]["time_ps"] < rows["direct"]["time_ps"]
     assert rows["pccl"]["busbw"] == rows["pccl"]["algbw"] * 3 / 4
     assert rows["direct"]["speedup"] == rows["direct"]["time_ps"] / rows["pccl"]["time_ps"]
 
 
-def test_baselines_that_do_not_apply_are_left_out():
-    rows = json.loads(run("compare", "-t", "ring:4", "-c", "all-reduce", "-s", "4MiB", "--json").stdout)["rows"]
-    assert [row["algorithm"] for row in rows] == ["pccl", "confined", "bound"]
+def test_baselines_that_do_not_apply_are_left_out_and_named():
+    task = ("compare", "-t", "ring:6", "-c", "all-reduce", "-s", "6MiB")
+    result = json.loads(run(*task, "--json").stdout)
+    names = [row["algorithm"] for row in result["rows"]]
+    assert names == ["pccl", "confined", "ring", "best-ring", "double-tree", "multitree", "bound"]
+    assert result["left_out"] == {
+        "direct": "does not support all-reduce",
+        "halving-doubling": "needs a power of two NPUs per group; all-reduce has 6",
+        "bruck": "does not support all-reduce",
+        "hierarchical": "needs a network with dimensions, such as mesh:4x4; ring:6 has none",
+    }
+    assert "left out: direct, bruck (does not support all-reduce)" in run(*task).stdout.splitlines()
+
+
+def test_a_comparison_with_all_baselines_takes_seconds():
+    run("compare", *TASK)  # the kernels are compiled
+    begin = time.perf_counter()
+    run("compare", "-t", "mesh:8x8", "-c", "all-to-all", "-s", "128MiB", "--group", "0-7", "--chunks", "16")
+    assert time.perf_counter() - begin < 10
 
 
 def test_a_sweep_over_sizes():

@@ -7,8 +7,14 @@ from collections import defaultdict
 
 import numpy as np
 
+import pccl
 from pccl.algorithm import Algorithm
 from pccl.export.lowering import INPUT, OUTPUT, Program
+
+
+def quick(topology: pccl.Topology, *collectives: pccl.Collective) -> Algorithm:
+    """Some algorithm, found without much effort."""
+    return pccl.synthesize(topology, *collectives, effort="fast")
 
 
 def run(program: Program, in_place: bool, seed: int, shift: np.ndarray | None = None) -> tuple[list, list]:

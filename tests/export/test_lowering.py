@@ -12,7 +12,7 @@ from pccl.export.layouts import lay_out
 from pccl.export.lowering import INPUT, OUTPUT, SCRATCH, lower
 from pccl.topology import Link, Switch, Topology
 from tests import strategies
-from tests.export.programs import expected, run
+from tests.export.programs import expected, quick, run
 
 
 def layout_of(algorithm, program):
@@ -43,7 +43,7 @@ def tiny_problems(draw):
 @settings(deadline=None, max_examples=60)
 @given(tiny_problems(), st.integers(0, 9))
 def test_any_collective_anywhere(problem, seed):
-    algorithm = pccl.synthesize(*problem)
+    algorithm = quick(*problem)
     check(algorithm, seed, all_ranks=True)
 
 
@@ -51,14 +51,14 @@ def test_any_collective_anywhere(problem, seed):
 @given(strategies.networks(), st.sampled_from([pccl.AllGather, pccl.ReduceScatter, pccl.AllReduce, pccl.AllToAll]),
        st.integers(1, 3), st.integers(0, 9))  # fmt: skip
 def test_in_place_and_both(topology, kind, chunks, seed):
-    algorithm = pccl.synthesize(topology, kind(pccl.units.Bytes(topology.num_npus * chunks), chunks=chunks))
+    algorithm = quick(topology, kind(pccl.units.Bytes(topology.num_npus * chunks), chunks=chunks))
     check(algorithm, seed, in_place=True)
     if kind is not pccl.AllToAll:
         check(algorithm, seed, in_place=None)
 
 
 def test_a_switch_that_sends_to_many_is_a_message_to_each():
-    program = check(pccl.synthesize(pccl.topology.switch(4), pccl.Broadcast("4B", root=1)))
+    program = check(quick(pccl.topology.switch(4), pccl.Broadcast("4B", root=1, chunks=1)))
     m = program.messages
     assert sorted(zip(m.src.tolist(), m.dst.tolist(), strict=True)) == [(1, 0), (1, 2), (1, 3)]
     assert set(m.read_buffer.tolist()) == {INPUT}
@@ -66,7 +66,7 @@ def test_a_switch_that_sends_to_many_is_a_message_to_each():
 
 
 def test_a_switch_that_adds_is_a_message_from_each():
-    algorithm = pccl.synthesize(pccl.topology.switch(4), pccl.Reduce("4B", root=1))
+    algorithm = quick(pccl.topology.switch(4), pccl.Reduce("4B", root=1, chunks=1))
     m = check(algorithm).messages
     assert sorted(zip(m.src.tolist(), m.dst.tolist(), strict=True)) == [(0, 1), (2, 1), (3, 1)]
     assert m.reduce.all()
@@ -92,7 +92,7 @@ def test_a_sum_that_a_switch_gives_back_to_its_contributors():
 
 def test_relays_have_slots_in_scratch():
     line = Topology.from_links(3, [Link(0, 1, "1GB/s", "0ns"), Link(1, 2, "1GB/s", "0ns")])
-    program = check(pccl.synthesize(line, pccl.Custom([pccl.Condition(0, 2, "2B"), pccl.Condition(0, 2, "3B")])),
+    program = check(quick(line, pccl.Custom([pccl.Condition(0, 2, "2B"), pccl.Condition(0, 2, "3B")])),
                     all_ranks=True)  # fmt: skip
     m = program.messages
     assert program.scratch_bytes.tolist() == [0, 5, 0]
@@ -101,14 +101,14 @@ def test_relays_have_slots_in_scratch():
 
 
 def test_relays_outside_the_group_are_named():
-    algorithm = pccl.synthesize(pccl.topology.mesh(4, 4), pccl.AllGather("5B", group=[0, 3, 5, 10, 15]))
+    algorithm = quick(pccl.topology.mesh(4, 4), pccl.AllGather("5B", group=[0, 3, 5, 10, 15]))
     with pytest.raises(pccl.PcclError, match=r"relays through NPU 1, NPU 2.* outside the group of 5 NPUs.*all_ranks"):
         lower(algorithm)
     assert lower(algorithm, all_ranks=True).members.tolist() == [0, 3, 5, 10, 15]
 
 
 def test_a_group_inside_is_numbered_by_its_order():
-    algorithm = pccl.synthesize(pccl.topology.ring(6), pccl.AllGather("3B", group=[4, 2, 3]))
+    algorithm = quick(pccl.topology.ring(6), pccl.AllGather("3B", group=[4, 2, 3]))
     program = check(algorithm)
     assert program.npus.tolist() == [4, 2, 3]
     assert set(program.messages.src.tolist()) <= {0, 1, 2}
@@ -116,7 +116,7 @@ def test_a_group_inside_is_numbered_by_its_order():
 
 def test_one_of_several_collectives():
     ring = pccl.topology.ring(4)
-    algorithm = pccl.synthesize(ring, pccl.AllGather("4B"), pccl.AllReduce("8B"))
+    algorithm = quick(ring, pccl.AllGather("4B"), pccl.AllReduce("8B"))
     for which in (0, 1):
         assert check(algorithm, collective=which).collective is algorithm.collectives[which]
     with pytest.raises(pccl.PcclError, match="runs 2 collectives"):
@@ -127,7 +127,7 @@ def test_one_of_several_collectives():
 
 def test_an_all_to_all_has_no_program_for_both_places():
     with pytest.raises(pccl.PcclError, match="both in place and out of place"):
-        lower(pccl.synthesize(pccl.topology.ring(4), pccl.AllToAll("4B")), in_place=None)
+        lower(quick(pccl.topology.ring(4), pccl.AllToAll("4B")), in_place=None)
 
 
 def test_routes_are_numbered():
@@ -135,12 +135,18 @@ def test_routes_are_numbered():
              Link(0, 2, "1GB/s", "0ns"), Link(2, 1, "1GB/s", "0ns"), Link(1, 2, "1GB/s", "0ns"),
              Link(2, 0, "1GB/s", "0ns")]  # fmt: skip
     topology = Topology.from_links(2, links, [Switch()])
-    program = check(pccl.synthesize(topology, pccl.AllGather("12B", chunks=6)))
-    assert set(program.messages.route[program.messages.src == 0].tolist()) == {0, 1, 2}
+    algorithm = pccl.Algorithm.build(
+        topology, [pccl.AllGather("6B", chunks=3)], [0, 1, 2, 2, 3, 4, 5], [0, 1, 3, 4, 2, 2, 2],
+        [0, 0, 0, 1000, 0, 1000, 2000],
+    )  # fmt: skip
+    pccl.verify(algorithm)
+    m = check(algorithm).messages
+    assert m.route[m.src == 0].tolist() == [0, 1, 2]
+    assert m.route[m.src == 1].tolist() == [0, 0, 0]
 
 
 def test_alone_a_rank_copies():
     for kind in (pccl.AllGather, pccl.AllReduce, pccl.ReduceScatter, pccl.AllToAll):
-        program = check(pccl.synthesize(pccl.topology.ring(3), kind("2B", group=[1])))
+        program = check(quick(pccl.topology.ring(3), kind("2B", group=[1], chunks=1)))
         assert len(program.messages) == 0
         assert len(program.copies) == 1

@@ -12,6 +12,7 @@ import pccl
 from pccl.export.msccl import check, write
 from pccl.export.msccl.file import read
 from pccl.units import Bytes
+from tests.export.programs import quick
 
 KINDS = {
     "all-gather": pccl.AllGather, "reduce-scatter": pccl.ReduceScatter, "all-reduce": pccl.AllReduce,
@@ -35,7 +36,7 @@ def synthesized(name: str, kind: str, chunks: int) -> pccl.Algorithm:
     topology = TOPOLOGIES[name]()
     group = GROUP if name == "relayed group" else None
     members = topology.num_npus if group is None else len(group)
-    return pccl.synthesize(topology, KINDS[kind](Bytes(members * chunks * 64 * 1024), group=group, chunks=chunks))
+    return quick(topology, KINDS[kind](Bytes(members * chunks * 64 * 1024), group=group, chunks=chunks))
 
 
 def correct(path, **options) -> dict[str, str]:
@@ -100,14 +101,14 @@ def test_sending_and_receiving_are_apart(tmp_path):
 
 
 def test_a_group_exports_as_its_ranks(tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.ring(6), pccl.AllReduce("3kB", group=[4, 2, 3]))
+    algorithm = quick(pccl.topology.ring(6), pccl.AllReduce("3kB", group=[4, 2, 3]))
     write(algorithm, tmp_path / "a.xml")
     assert read(tmp_path / "a.xml")[0].ngpus == 3
     correct(tmp_path / "a.xml")
 
 
 def test_ranks_with_nothing_to_do_are_there(tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.ring(6), pccl.AllGather("2kB", group=[0, 1]))
+    algorithm = quick(pccl.topology.ring(6), pccl.AllGather("2kB", group=[0, 1]))
     write(algorithm, tmp_path / "a.xml", all_ranks=True)
     assert all(len(gpu.threadblocks) >= 1 for gpu in read(tmp_path / "a.xml")[0].gpus)
     correct(tmp_path / "a.xml", group=[0, 1])
@@ -118,7 +119,7 @@ def test_ranks_with_nothing_to_do_are_there(tmp_path):
 
 @pytest.mark.parametrize("kind", [*ROOTED, pccl.SendRecv])
 def test_collectives_that_runtimes_cannot_choose(kind, tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.ring(4), kind("4kB"))
+    algorithm = quick(pccl.topology.ring(4), kind("4kB"))
     reason = "cannot tell apart by their roots" if kind in ROOTED else "does not know"
     with pytest.raises(pccl.PcclError, match=f"not for {kind.kind}, which it {reason}"):
         write(algorithm, tmp_path / "a.xml")
@@ -155,7 +156,7 @@ def test_the_original_runtime_has_no_all_to_all_in_place(tmp_path):
 
 
 def test_several_collectives_are_written_one_by_one(tmp_path):
-    algorithm = pccl.synthesize(
+    algorithm = quick(
         pccl.topology.mesh(2, 4), pccl.AllReduce("4kB", group=range(4)), pccl.AllGather("4kB", group=range(4, 8))
     )
     with pytest.raises(pccl.PcclError, match="runs 2 at once; say which"):
@@ -172,7 +173,7 @@ MATRIX = [[4096, 1024, 0], [3072, 0, 2048], [1024, 1024, 1024]]
 
 
 def test_unequal_shares_need_padding(tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.ring(3), pccl.AllToAllV(MATRIX))
+    algorithm = quick(pccl.topology.ring(3), pccl.AllToAllV(MATRIX, chunks=1))
     with pytest.raises(pccl.PcclError, match=r"never choose a file for alltoallv.*--padded"):
         write(algorithm, tmp_path / "a.xml")
 
@@ -181,7 +182,7 @@ def test_unequal_shares_need_padding(tmp_path):
 @pytest.mark.parametrize("chunks", [1, 4])
 def test_unequal_shares_in_room_for_the_largest(tmp_path, instances, chunks):
     matrix = [[entry * chunks for entry in row] for row in MATRIX]
-    algorithm = pccl.synthesize(pccl.topology.ring(3), pccl.AllToAllV(matrix, chunks=chunks))
+    algorithm = quick(pccl.topology.ring(3), pccl.AllToAllV(matrix, chunks=chunks))
     write(algorithm, tmp_path / "a.xml", padded=True, instances=instances)
     instances *= chunks
     assert read(tmp_path / "a.xml")[0].nchunksperloop == 12 * instances  # of 1 KiB, the common divisor
@@ -192,13 +193,13 @@ def test_unequal_shares_in_room_for_the_largest(tmp_path, instances, chunks):
 
 
 def test_unequal_shares_would_overlap_in_place(tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.ring(3), pccl.AllToAllV(MATRIX))
+    algorithm = quick(pccl.topology.ring(3), pccl.AllToAllV(MATRIX, chunks=1))
     with pytest.raises(pccl.PcclError, match="no form in place"):
         write(algorithm, tmp_path / "a.xml", padded=True, in_place=True)
 
 
 def test_equal_shares_are_an_all_to_all(tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.ring(3), pccl.AllToAllV([[512] * 3] * 3))
+    algorithm = quick(pccl.topology.ring(3), pccl.AllToAllV([[512] * 3] * 3, chunks=1))
     for in_place in (False, True):
         write(algorithm, tmp_path / "a.xml", in_place=in_place)
         correct(tmp_path / "a.xml")
@@ -278,21 +279,21 @@ def test_a_copy_in_place_of_a_sum_is_caught(lines, tmp_path):
 
 @pytest.mark.parametrize("kind", [pccl.AllToAll, pccl.AllGather])
 def test_sixty_four_ranks(kind, tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.mesh(8, 8), kind("64MiB"))
+    algorithm = quick(pccl.topology.mesh(8, 8), kind("64MiB", chunks=1))
     begin = time.process_time()
     write(algorithm, tmp_path / "a.xml")
     assert time.process_time() - begin < 10
 
 
 def test_sixty_four_ranks_on_one_switch(tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.switch(64), pccl.AllToAll("64MiB"))
+    algorithm = quick(pccl.topology.switch(64), pccl.AllToAll("64MiB", chunks=1))
     write(algorithm, tmp_path / "a.xml")  # no channel has more than 32 peers
     with pytest.raises(pccl.PcclError, match="127 threadblocks to send to 63 others, more than the 64 of RCCL"):
         write(algorithm, tmp_path / "a.xml", target="rccl")
 
 
 def test_too_many_chunks(tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.AllReduce("4MiB", chunks=512))
+    algorithm = quick(pccl.topology.ring(4), pccl.AllReduce("4MiB", chunks=512))
     with pytest.raises(
         pccl.PcclError, match=r"elements in the file or more, but the runtimes read 4,095; use fewer chunks"
     ):

@@ -13,6 +13,7 @@ from pccl.export import import_msccl
 from pccl.export.msccl import check, write
 from pccl.units import Bytes
 from tests import strategies
+from tests.export.programs import quick
 
 KINDS = st.sampled_from([pccl.AllGather, pccl.ReduceScatter, pccl.AllReduce, pccl.AllToAll])
 
@@ -24,7 +25,7 @@ def exports(draw):
     group = draw(strategies.groups(topology.num_npus, least=2))
     chunks, size = draw(st.integers(1, 5)), draw(st.sampled_from([4, 1024, 2**20]))
     kind = draw(KINDS)
-    algorithm = pccl.synthesize(topology, kind(Bytes(len(group) * chunks * size), group=group, chunks=chunks))
+    algorithm = quick(topology, kind(Bytes(len(group) * chunks * size), group=group, chunks=chunks))
     options = {
         "in_place": draw(st.sampled_from([None, False, True])),
         "instances": draw(st.sampled_from([1, 1, 2, 4])),
@@ -50,7 +51,7 @@ def test_exports_run(problem):
 def test_there_and_back(topology, kind, chunks):
     """On direct links only, as a message that passes a switch would be added to others there."""
     direct = topology.unroll_switches()
-    algorithm = pccl.synthesize(direct, kind(Bytes(direct.num_npus * chunks * 1024), chunks=chunks))
+    algorithm = quick(direct, kind(Bytes(direct.num_npus * chunks * 1024), chunks=chunks))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.xml"
         write(algorithm, path)

@@ -29,6 +29,7 @@ from tests import strategies
 from tests.end_to_end import test_docs
 from tests.end_to_end.program import pccl as run
 from tests.end_to_end.program import refused
+from tests.export.programs import quick
 
 Json = dict[str, Any]
 GROUP = (0, 3, 6, 9, 15)
@@ -59,7 +60,7 @@ def synthesized(machine: str, kind: str, chunks: int) -> Algorithm:
     topology = parse_topology(machine)
     group = GROUP if machine == "mesh:4x4" else None
     members = len(group or topology.npus)
-    return pccl.synthesize(topology, collective(kind, members, chunks, group))
+    return quick(topology, collective(kind, members, chunks, group))
 
 
 def written(algorithm: Algorithm, path: Path, **options: Any) -> str:
@@ -104,7 +105,7 @@ def test_instances_and_scarce_threadblocks(kind: str, tmp_path: Path) -> None:
 
 def test_ring_worked_example(tmp_path: Path) -> None:
     """Rank 0 of two puts its half into the output of rank 1, and takes in the other half."""
-    algorithm = pccl.synthesize(parse_topology("line:2"), pccl.AllGather("2KiB"))
+    algorithm = quick(parse_topology("line:2"), pccl.AllGather("2KiB"))
     gpu = plan(algorithm, tmp_path)["gpus"][0]
     assert [gpu["input_chunks"], gpu["output_chunks"], gpu["scratch_chunks"]] == [1, 2, 0]
     sender, receiver, copier = gpu["threadblocks"]
@@ -210,9 +211,9 @@ def test_swapped_operations_are_noticed(
 
 
 def test_sixty_four_gpus(tmp_path: Path) -> None:
-    gather = pccl.synthesize(parse_topology("h100:8"), pccl.AllGather("64MiB"))
+    gather = quick(parse_topology("h100:8"), pccl.AllGather("64MiB"))
     assert problems(plan(gather, tmp_path, ranks_per_box=8)) == []
-    swap = plan(pccl.synthesize(parse_topology("switch:64"), pccl.AllToAll("64MiB")), tmp_path)
+    swap = plan(quick(parse_topology("switch:64"), pccl.AllToAll("64MiB")), tmp_path)
     assert max(len(gpu["threadblocks"]) for gpu in swap["gpus"]) == 80
     assert sum(op["name"] == "put" for gpu in swap["gpus"] for b in gpu["threadblocks"] for op in b["ops"]) == 64 * 63
 
@@ -248,8 +249,8 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
     ring, path = parse_topology("ring:4"), tmp_path / "a.plan.json"
     custom = pccl.Custom([pccl.Condition(0, (1, 2), "1KiB")])
     with pytest.raises(PcclError, match="no call of MSCCL"):
-        write(pccl.synthesize(ring, custom), path)
-    two = pccl.synthesize(ring, pccl.AllGather("1KiB", group=(0, 1)), pccl.AllToAll("1KiB", group=(3, 2)))
+        write(quick(ring, custom), path)
+    two = quick(ring, pccl.AllGather("1KiB", group=(0, 1)), pccl.AllToAll("1KiB", group=(3, 2)))
     with pytest.raises(PcclError, match="2 collectives"):
         write(two, path)
     with pytest.raises(PcclError, match="no collective 2"):
@@ -290,7 +291,7 @@ def test_through_the_registry(tmp_path: Path) -> None:
 @given(problem=strategies.problems(), data=st.data())
 def test_plans_of_anything(problem: Any, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Uneven networks, switches that add, relays: a plan that is right, or one line on why there is none."""
-    algorithm = strategies.synthesized(problem)
+    algorithm = strategies.synthesized(problem, effort="fast")
     options = {
         "collective": data.draw(st.integers(0, len(algorithm.collectives) - 1)),
         "in_place": data.draw(st.booleans()),

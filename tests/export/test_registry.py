@@ -11,6 +11,7 @@ import pytest
 
 import pccl
 from pccl.export import FORMATS, check_file, find_format
+from tests.export.programs import quick
 
 PRESENT = [f for f in FORMATS.values() if find_spec(f.target.partition(":")[0])]
 
@@ -43,7 +44,7 @@ def test_options_are_the_keywords_of_the_writer(chosen):
 
 
 def test_the_package_is_the_verb(tmp_path):
-    algorithm = pccl.synthesize(pccl.topology.ring(3), pccl.AllGather("3kB"))
+    algorithm = quick(pccl.topology.ring(3), pccl.AllGather("3kB"))
     assert "allgather" in pccl.export(algorithm, tmp_path / "a.xml")["collective"]
     assert pccl.export.import_msccl is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

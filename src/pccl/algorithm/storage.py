@@ -96,7 +96,7 @@ def _write(path: Path, header: str, columns: dict[str, NDArray[Any]]) -> None:
 
 
 def load(path: str | Path) -> Algorithm:
-    """Read an algorithm from a ``.pccl`` file.
+    """Read an algorithm from a ``.pccl`` file, or from a ``.json`` file as :func:`pccl.export` writes it.
 
     Examples
     --------
@@ -107,6 +107,10 @@ def load(path: str | Path) -> Algorithm:
     ...     pccl.load(f"{folder}/ring.pccl") == algorithm
     True
     """
+    if Path(path).suffix == ".json":
+        from pccl.algorithm.json_file import load_json
+
+        return load_json(path)
     try:
         with zipfile.ZipFile(path) as archive:
             header = _header(archive, path)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pccl.algorithm import Transfers
 from pccl.algorithm.stays import Stays, find_stays
 from pccl.algorithm.timing import Times, find_followers, find_inputs
+from pccl.algorithm.timing_kernels import Inputs
 from pccl.analysis import kernels
 from pccl.analysis.kernels import Gates, Rooms, Service
 from pccl.errors import InfeasibleError
@@ -19,15 +20,17 @@ Ints = NDArray[np.int64]
 Indices = NDArray[np.int32]
 
 
-def first_come_starts(transfers: Transfers, world: Topology, times: Times) -> Ints:
+def first_come_starts(transfers: Transfers, world: Topology, times: Times, inputs: Inputs | None = None) -> Ints:
     """When transfers start if everything serves first come, first served.
+
+    They wait for what is planned to be at their senders, unless `inputs` says for what else.
 
     A chunk that goes to a switch with a finite buffer first gets a place there, which it keeps until its last byte has
     been sent on; from a switch without multicast it leaves over one link after another. Chunks may block each other,
     each holding a place and waiting for another one: that is an error.
     """
     count, order = len(transfers), np.lexsort((transfers.link, transfers.start))
-    first, followers, missing = find_followers(find_inputs(transfers, world))
+    first, followers, missing = find_followers(find_inputs(transfers, world) if inputs is None else inputs)
     gates = _gates(transfers, world)
     rooms = _rooms(count, world, find_stays(transfers, world))
     room = (2 if world.limited else 1) * count + world.num_links + 2

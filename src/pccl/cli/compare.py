@@ -42,15 +42,17 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
     if sizes is not None and flags["size"] is None and spec is None:
         flags["size"] = sizes.partition(":")[0]
     task = read_task(spec, flags)
-    rows = [
-        row
-        for collectives in _sweep(task.collectives, sizes)
-        for row in _measured(task.topology, collectives)
-    ]  # fmt: skip
+    rows: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    for collectives in _sweep(task.collectives, sizes):
+        rows += _measured(task.topology, collectives, left_out)
     if as_json:
-        print_json({"topology": task.topology.name, "rows": rows})
-    else:
-        print_table(_COLUMNS, map(_shown, rows), len(rows))
+        print_json({"topology": task.topology.name, "rows": rows, "left_out": left_out})
+        return
+    print_table(_COLUMNS, map(_shown, rows), len(rows))
+    for reason in dict.fromkeys(left_out.values()):
+        names = ", ".join(name for name, why in left_out.items() if why == reason)
+        click.echo(f"left out: {names} ({reason})")
 
 
 def _sweep(collectives: tuple[Collective, ...], sizes: str | None) -> Iterator[tuple[Collective, ...]]:
@@ -71,18 +73,23 @@ def _sweep(collectives: tuple[Collective, ...], sizes: str | None) -> Iterator[t
         size *= 2
 
 
-def _measured(topology: Topology, collectives: tuple[Collective, ...]) -> Iterator[dict[str, Any]]:
+def _measured(
+    topology: Topology, collectives: tuple[Collective, ...], left_out: dict[str, str]
+) -> Iterator[dict[str, Any]]:
+    """What to show of each algorithm; baselines that do not apply are entered in `left_out`, with the reason."""
     from pccl.analysis import baseline, baselines, lower_bound
     from pccl.analysis.metrics import bandwidths
     from pccl.synthesis import synthesize
 
     with progress(quiet=False) as report:
         times = {"pccl": int(synthesize(topology, *collectives, progress=report).duration)}
-    for entry in baselines():
-        try:
-            times[entry.name] = int(baseline(entry.name, topology, *collectives).duration)
-        except PcclError:  # it does not apply here
-            continue
+        for done, entry in enumerate(baselines()):
+            if report is not None:
+                report(done, len(baselines()), f"baseline {entry.name}")
+            try:
+                times[entry.name] = int(baseline(entry.name, topology, *collectives).duration)
+            except PcclError as reason:
+                left_out[entry.name] = str(reason).removeprefix(f"the baseline {entry.name!r} ")
     bound = int(lower_bound(topology, *collectives).value)
     members = len(collectives[0].ranks) or topology.num_npus
     for name, time in {**times, "bound": bound}.items():

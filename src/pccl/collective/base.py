@@ -33,12 +33,13 @@ class Collective:
     group
         The NPUs that take part, in the order of their ranks; ``None`` for all of them.
     chunks
-        Into how many pieces every share is cut.
+        Into how many pieces every share is cut; ``None`` to let :func:`pccl.synthesize` find out what is best (where
+        nothing is searched for, that is one).
     """
 
     size: Size
     group: Iterable[int] | None = None
-    chunks: int = 1
+    chunks: int | None = None
 
     kind: ClassVar[str]
 
@@ -52,12 +53,19 @@ class Collective:
         if self.group is not None:
             self._set("group", npu_numbers(self.group, f"{self.kind}: the group"))
             self._check_group(self.ranks)
+        if self.chunks is None:
+            return
         chunks = whole(self.chunks)
         if chunks is None or chunks < 1:
             raise CollectiveError(f"{self.kind}: chunks must be a positive whole number, not {self.chunks!r}")
         if chunks > _MOST_CHUNKS:
             raise CollectiveError(f"{self.kind}: {chunks} chunks are too many; {_MOST_CHUNKS} is the limit")
         self._set("chunks", chunks)
+
+    @property
+    def pieces(self) -> int:
+        """Into how many pieces every share is cut."""
+        return self.chunks or 1
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -84,11 +92,11 @@ class Collective:
 
     def _cut(self, shares: int) -> int:
         """Bytes of one chunk when the buffer consists of this many shares."""
-        size, parts = int(self.size), shares * self.chunks
+        size, parts = int(self.size), shares * self.pieces
         if size % parts:
             near = Bytes(max(1, round(size / parts)) * parts)
             raise CollectiveError(
-                f"{self.kind}: size {self.size} does not divide into {shares} x {self.chunks} chunks; try {near}"
+                f"{self.kind}: size {self.size} does not divide into {shares} x {self.pieces} chunks; try {near}"
             )
         return size // parts
 
@@ -98,7 +106,8 @@ class Collective:
     def __str__(self) -> str:
         """One line for people."""
         who = "all NPUs" if self.group is None else f"{len(self.ranks)} NPUs ({_shortened(format_group(self.ranks))})"
-        return f"{self.kind} of {self.size} among {who}, {self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}"
+        text = f"{self.kind} of {self.size} among {who}"
+        return text if self.chunks is None else f"{text}, {self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that :func:`collective_from_dict` reads back."""

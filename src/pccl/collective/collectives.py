@@ -48,9 +48,9 @@ class AllGather(Collective):
 
     def _conditions(self, group: Ints) -> Conditions:
         n, size = len(group), self._cut(len(group))
-        sources = np.repeat(group[:, None], self.chunks, axis=0)
-        destinations = np.repeat(_others(group), self.chunks, axis=0)
-        return Conditions.of(size, np.tile(np.arange(self.chunks), n), sources, destinations)
+        sources = np.repeat(group[:, None], self.pieces, axis=0)
+        destinations = np.repeat(_others(group), self.pieces, axis=0)
+        return Conditions.of(size, np.tile(np.arange(self.pieces), n), sources, destinations)
 
 
 class ReduceScatter(Collective):
@@ -60,9 +60,9 @@ class ReduceScatter(Collective):
 
     def _conditions(self, group: Ints) -> Conditions:
         n, size = len(group), self._cut(len(group))
-        sources = np.broadcast_to(group, (n * self.chunks, n))
-        destinations = np.repeat(group[:, None], self.chunks, axis=0)
-        return Conditions.of(size, np.tile(np.arange(self.chunks), n), sources, destinations, reduces=True)
+        sources = np.broadcast_to(group, (n * self.pieces, n))
+        destinations = np.repeat(group[:, None], self.pieces, axis=0)
+        return Conditions.of(size, np.tile(np.arange(self.pieces), n), sources, destinations, reduces=True)
 
 
 class AllReduce(Collective):
@@ -72,8 +72,8 @@ class AllReduce(Collective):
 
     def _conditions(self, group: Ints) -> Conditions:
         n, size = len(group), self._cut(len(group))
-        members = np.broadcast_to(group, (n * self.chunks, n))
-        return Conditions.of(size, np.tile(np.arange(self.chunks), n), members, members, reduces=True)
+        members = np.broadcast_to(group, (n * self.pieces, n))
+        return Conditions.of(size, np.tile(np.arange(self.pieces), n), members, members, reduces=True)
 
 
 class AllToAll(Collective):
@@ -83,9 +83,9 @@ class AllToAll(Collective):
 
     def _conditions(self, group: Ints) -> Conditions:
         n, size = len(group), self._cut(len(group))
-        sources = np.repeat(group, (n - 1) * self.chunks)[:, None]
-        destinations = np.repeat(_others(group).ravel(), self.chunks)[:, None]
-        return Conditions.of(size, np.tile(np.arange(self.chunks), n * (n - 1)), sources, destinations)
+        sources = np.repeat(group, (n - 1) * self.pieces)[:, None]
+        destinations = np.repeat(_others(group).ravel(), self.pieces)[:, None]
+        return Conditions.of(size, np.tile(np.arange(self.pieces), n * (n - 1)), sources, destinations)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class AllToAllV(Collective):
     kind = "all-to-all-v"
 
     def __init__(
-        self, matrix: Sequence[Sequence[int | str]], group: Iterable[int] | None = None, chunks: int = 1
+        self, matrix: Sequence[Sequence[int | str]], group: Iterable[int] | None = None, chunks: int | None = None
     ) -> None:
         for name, value in (("matrix", matrix), ("group", group), ("chunks", chunks)):
             self._set(name, value)
@@ -147,16 +147,16 @@ class AllToAllV(Collective):
     def _conditions(self, group: Ints) -> Conditions:
         self._check_fits(len(group))
         matrix = np.array(self.matrix, np.int64).reshape(len(group), len(group))
-        uneven = np.argwhere(matrix % self.chunks)
+        uneven = np.argwhere(matrix % self.pieces)
         if len(uneven):
             i, j = uneven[0].tolist()
             raise CollectiveError(
-                f"{self.kind}: {matrix[i, j]} bytes from member {i} to {j} do not divide into {self.chunks} chunks"
+                f"{self.kind}: {matrix[i, j]} bytes from member {i} to {j} do not divide into {self.pieces} chunks"
             )
         i, j = np.nonzero(matrix * (1 - np.eye(len(group), dtype=np.int64)))
-        sources, destinations = (np.repeat(group[k], self.chunks)[:, None] for k in (i, j))
-        sizes = np.repeat(matrix[i, j] // self.chunks, self.chunks)
-        return Conditions.of(sizes, np.tile(np.arange(self.chunks), len(i)), sources, destinations)
+        sources, destinations = (np.repeat(group[k], self.pieces)[:, None] for k in (i, j))
+        sizes = np.repeat(matrix[i, j] // self.pieces, self.pieces)
+        return Conditions.of(sizes, np.tile(np.arange(self.pieces), len(i)), sources, destinations)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that :func:`collective_from_dict` reads back."""
@@ -196,8 +196,8 @@ class Broadcast(_Rooted):
 
     def _conditions(self, group: Ints) -> Conditions:
         (root, rest), size = self._root_and_rest(group), self._cut(1)
-        pieces = np.arange(self.chunks)
-        return Conditions.of(size, pieces, _rows(root, self.chunks), _rows(rest, self.chunks))
+        pieces = np.arange(self.pieces)
+        return Conditions.of(size, pieces, _rows(root, self.pieces), _rows(rest, self.pieces))
 
 
 class Reduce(_Rooted):
@@ -207,8 +207,8 @@ class Reduce(_Rooted):
 
     def _conditions(self, group: Ints) -> Conditions:
         (root, _), size = self._root_and_rest(group), self._cut(1)
-        pieces = np.arange(self.chunks)
-        return Conditions.of(size, pieces, _rows(group, self.chunks), _rows(root, self.chunks), reduces=True)
+        pieces = np.arange(self.pieces)
+        return Conditions.of(size, pieces, _rows(group, self.pieces), _rows(root, self.pieces), reduces=True)
 
 
 class Scatter(_Rooted):
@@ -218,8 +218,8 @@ class Scatter(_Rooted):
 
     def _conditions(self, group: Ints) -> Conditions:
         (root, rest), size = self._root_and_rest(group), self._cut(len(group))
-        destinations = np.repeat(rest, self.chunks)[:, None]
-        pieces = np.tile(np.arange(self.chunks), len(rest))
+        destinations = np.repeat(rest, self.pieces)[:, None]
+        pieces = np.tile(np.arange(self.pieces), len(rest))
         return Conditions.of(size, pieces, _rows(root, len(destinations)), destinations)
 
 
@@ -230,8 +230,8 @@ class Gather(_Rooted):
 
     def _conditions(self, group: Ints) -> Conditions:
         (root, rest), size = self._root_and_rest(group), self._cut(len(group))
-        sources = np.repeat(rest, self.chunks)[:, None]
-        pieces = np.tile(np.arange(self.chunks), len(rest))
+        sources = np.repeat(rest, self.pieces)[:, None]
+        pieces = np.tile(np.arange(self.pieces), len(rest))
         return Conditions.of(size, pieces, sources, _rows(root, len(sources)))
 
 
@@ -259,9 +259,9 @@ class SendRecv(Collective):
             raise CollectiveError(f"{self.kind} needs a sender and a receiver; the group has one member")
         size = self._cut(1)
         ahead = np.roll(group, -1) if self.cyclic else group[1:]
-        sources = np.repeat(group[: len(ahead)], self.chunks)[:, None]
-        destinations = np.repeat(ahead, self.chunks)[:, None]
-        return Conditions.of(size, np.tile(np.arange(self.chunks), len(ahead)), sources, destinations)
+        sources = np.repeat(group[: len(ahead)], self.pieces)[:, None]
+        destinations = np.repeat(ahead, self.pieces)[:, None]
+        return Conditions.of(size, np.tile(np.arange(self.pieces), len(ahead)), sources, destinations)
 
 
 def _others(group: Ints) -> Ints:

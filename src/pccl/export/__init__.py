@@ -10,6 +10,14 @@ msccl      MSCCL-IR XML
 mscclpp    execution plans of MSCCL++
 
 Calling the package exports: ``pccl.export(algorithm, "algo.xml")``.
+
+For people and simulators there are::
+
+    tables     JSON, CSV and Parquet
+    timeline   what happens on links over time, which perfetto and chrome write as traces
+    chakra     Chakra execution traces for ASTRA-sim; chakra_messages is what they consist of
+               chakra_reader reads them (by way of chakra_files), chakra_replay runs them
+    wire       the wire format of protocol buffers
 """
 
 from __future__ import annotations

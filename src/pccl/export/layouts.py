@@ -67,7 +67,7 @@ def lay_out(collective: Collective, conditions: Conditions, rank_of: Ints, ranks
     if isinstance(collective, Custom):
         return _lay_out_custom(collective, conditions, rank_of, ranks)
     chunk = int(conditions.bytes[0]) if len(conditions) else int(collective.size)
-    within, share = conditions.piece.astype(np.int64) * chunk, chunk * collective.chunks
+    within, share = conditions.piece.astype(np.int64) * chunk, chunk * collective.pieces
     source, destination = (
         rank_of[_first(ids, offsets)]
         for ids, offsets in (

@@ -97,6 +97,11 @@ _SIZES = (
     Option("min_bytes", "size", "The smallest buffer that the runtime uses the algorithm for."),
     Option("max_bytes", "size", "The largest buffer that the runtime uses the algorithm for."),
 )
+_TRACE = (
+    Option("merge", "flag", "Join transfers that follow one another on a link, if there are very many."),
+    Option("intervals", "count", "For how many intervals of time to count how busy links are."),
+    Option("unit", "choice", "What a nanosecond of the viewer stands for.", choices=("ns", "ps")),
+)
 _PROTOCOL = Option("protocol", "choice", "How messages are sent.", choices=("Simple", "LL", "LL128"))
 
 FORMATS: dict[str, Format] = {
@@ -139,9 +144,14 @@ FORMATS: dict[str, Format] = {
                 Option("root", "number", "The rank that is special to the collective. Default: the first."),
             ),
         ),
-        Format("chakra", "Chakra execution traces for ASTRA-sim, a folder", "pccl.export.chakra:write"),
-        Format("perfetto", "a trace for ui.perfetto.dev", "pccl.export.perfetto:write", (".pftrace",)),
-        Format("chrome", "a trace for chrome://tracing", "pccl.export.perfetto:write_chrome", (".trace.json",)),
+        Format(
+            "chakra",
+            "Chakra execution traces for ASTRA-sim, a folder",
+            "pccl.export.chakra:write",
+            options=(Option("chain", "flag", "Make sends over a link wait for one another, in the planned order."),),
+        ),
+        Format("perfetto", "a trace for ui.perfetto.dev", "pccl.export.perfetto:write", (".pftrace",), _TRACE),
+        Format("chrome", "a trace for chrome://tracing", "pccl.export.chrome:write", (".trace.json",), _TRACE),
         Format("json", "everything, as one JSON document", "pccl.export.tables:write_json", (".json",)),
         Format("csv", "one row per transfer, as text", "pccl.export.tables:write_csv", (".csv",)),
         Format("parquet", "one row per transfer, in columns", "pccl.export.tables:write_parquet", (".parquet",)),

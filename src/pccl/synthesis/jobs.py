@@ -19,7 +19,7 @@ from pccl.synthesis.orders import ORDERS
 from pccl.synthesis.ten import LONGEST, network, unloaded_times
 from pccl.topology import Topology
 
-__all__ = ["SMALL", "Jobs", "gathering", "reducing", "roots"]
+__all__ = ["SMALL", "Jobs", "centers", "gathering", "reducing", "roots"]
 
 Ints = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -58,9 +58,11 @@ class Jobs:
             return 0
         return int(128 * self.net.hold.min() / self.net.travel.min())
 
-    def in_order(self, order: str, minimal: bool, release: Ints, seed: int) -> tuple[Ints, Tasks]:
+    def in_order(self, order: str | Ints, minimal: bool, release: Ints, seed: int) -> tuple[Ints, Tasks]:
         """The permutation that an order asks for, and the jobs in it as the kernel wants them."""
-        permutation = ORDERS[order](self.distance, self.piece, np.random.default_rng(seed))
+        if isinstance(order, str):
+            order = ORDERS[order](self.distance, self.piece, np.random.default_rng(seed))
+        permutation = order
         first, destination = _selected(self.first, self.destination, permutation)
         remaining, unreachable = _compact(self.remaining)
         return permutation, Tasks(
@@ -88,6 +90,28 @@ def roots(conditions: Conditions) -> Indices:
     share -= np.repeat(share[new], np.diff(np.append(new, len(reduces))))
     begin, width = conditions.destination_offsets[reduces], conditions.num_destinations[reduces]
     root[reduces] = conditions.destination_ids[begin + share % np.maximum(width, 1)]
+    return root
+
+
+def centers(topology: Topology, conditions: Conditions, root: Indices) -> Indices:
+    """Like `root`, but sums with several destinations are collected midway between all who take part.
+
+    That may be at a switch. Where several devices are equally good, shares take them in turn.
+    """
+    root, known = root.copy(), dict[tuple[bytes, bytes], Indices]()
+    to, back = (network(side, conditions.sizes[0][-1:]) for side in (topology, topology.transpose()))
+    for number, chunk in enumerate(np.flatnonzero(conditions.reduces & (conditions.num_destinations > 1)).tolist()):
+        sources, destinations = conditions.sources(chunk), conditions.destinations(chunk)
+        members = sources.tobytes(), destinations.tobytes()
+        if members not in known:
+            # The way from the farthest contributor, then to the farthest destination.
+            times = [
+                unloaded_times(net, np.asarray(ends, np.int64), np.zeros(len(ends), np.int64)).max(axis=0) * net.unit
+                for net, ends in ((to, sources), (back, destinations))
+            ]
+            reachable = np.minimum(times[0], LONGEST) + np.minimum(times[1], LONGEST)
+            known[members] = np.flatnonzero(reachable == reachable.min()).astype(np.int32)
+        root[chunk] = known[members][number % len(known[members])]
     return root
 
 

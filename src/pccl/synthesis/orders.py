@@ -24,6 +24,11 @@ def rounds(distance: Ints, piece: NDArray[np.int32], rng: np.random.Generator) -
     return _sorted_by([distance.max(initial=0) - distance, piece], rng)
 
 
+def at_random(distance: Ints, piece: NDArray[np.int32], rng: np.random.Generator) -> Ints:  # noqa: ARG001
+    """No order at all."""
+    return rng.permutation(len(distance))
+
+
 def _sorted_by(keys: list[NDArray[Any]], rng: np.random.Generator) -> Ints:
     """Sort by the last key, then the one before, and so on; ties are broken at random.
 
@@ -41,4 +46,4 @@ def compact(key: NDArray[Any]) -> NDArray[Any]:
     return key.astype(np.uint16) if key.max(initial=0) < 2**16 else key
 
 
-ORDERS: dict[str, Order] = {"farthest-first": farthest_first, "rounds": rounds}
+ORDERS: dict[str, Order] = {"farthest-first": farthest_first, "rounds": rounds, "random": at_random}

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from pccl.errors import InternalError
 from pccl.synthesis import kernels
 from pccl.synthesis.jobs import Jobs
-from pccl.synthesis.kernels import Moves, Network, Output, Work
+from pccl.synthesis.kernels import Guide, Moves, Network, Output, Work
 from pccl.synthesis.orders import compact
 from pccl.synthesis.ten import Ten
 from pccl.topology import Topology
 
-__all__ = ["Part", "Placed", "Progress", "move_up", "place", "turn_round"]
+__all__ = ["Part", "Placed", "Progress", "Wish", "move_up", "moves_of", "place", "turn_round"]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Progress: TypeAlias = Callable[[int], None]
 SLICE = 500_000  # relaxations between two looks at the world outside, about 50 ms
 
@@ -34,6 +35,7 @@ class Placed:
     start: Ints
     end: int  # when the last of them arrives
     held: int  # for how long they hold links, in all
+    work: int = 0  # links looked at to find them
 
     def __len__(self) -> int:
         return len(self.arc)
@@ -47,17 +49,37 @@ class Part(NamedTuple):
     reduces: bool
 
 
-def place(jobs: Jobs, ten: Ten, order: str, minimal: bool, release: Ints, seed: int, progress: Progress) -> Placed:
-    """Find a tree of links for every job, one after another; the TEN then has them taken out."""
+@dataclass(frozen=True)
+class Wish:
+    """How jobs are to be placed.
+
+    Prices grow with `steepness` and with what a link carries, relative to `scale`, in units of time; a way is scored by
+    its price and `urgency` times its arrival. Without urgency, the arrival alone counts, which is the paper's method.
+    """
+
+    order: str | Ints
+    minimal: bool
+    seed: int
+    steepness: float = 0.0
+    urgency: float | None = None
+    scale: int = 1
+
+
+def place(jobs: Jobs, ten: Ten, wish: Wish, release: Ints, load: Floats, progress: Progress) -> Placed:
+    """Find a tree of links for every job, one after another; the TEN then has them taken out.
+
+    `load` says how prices of links have grown so far (their logarithm), and is brought up to date.
+    """
     net = jobs.net
-    permutation, tasks = jobs.in_order(order, minimal, release, seed)
+    permutation, tasks = jobs.in_order(wish.order, wish.minimal, release, wish.seed)
+    guide = _guide(net, wish, load)
     # Chunks with one destination take about as many links as their distance has typical hops.
     hops = int(jobs.distance[jobs.row > 0].sum() / max(net.travel.mean(), 1) * 1.02) if jobs.any_single else 0
     out = _output(len(jobs), hops + len(jobs.destination) + len(net.first))
     work = _work(net)
     task, status = 0, kernels.PAUSED
     while status != kernels.DONE:
-        reached, status = kernels.place(net, ten.lanes, ten.stores, tasks, work, out, task, SLICE)
+        reached, status = kernels.place(net, ten.lanes, ten.stores, tasks, work, guide, out, task, SLICE)
         progress(reached - task)
         task = reached
         if status == kernels.OUTPUT_FULL:
@@ -68,8 +90,9 @@ def place(jobs: Jobs, ten: Ten, order: str, minimal: bool, release: Ints, seed: 
             ten.grow_stores()
         elif status == kernels.STUCK:
             raise InternalError(f"the search did not reach all destinations of chunk {jobs.chunk[permutation[task]]}")
+    load[net.link] = np.log(guide.price)
     count, end, held = out.count.tolist()
-    return Placed(permutation, out.first, out.arc[:count], out.start[:count], end, held)
+    return Placed(permutation, out.first, out.arc[:count], out.start[:count], end, held, int(work.search[1]))
 
 
 def turn_round(
@@ -100,7 +123,7 @@ def move_up(topology: Topology, net: Network, parts: Sequence[Part], chunks: int
     Returns them, when each chunk is ready at its root, and the TEN they leave. Nothing gets later: what comes before a
     transfer, on its link or as its input, has moved up as well.
     """
-    columns = _moves(topology, net, parts)
+    columns = moves_of(topology, net, parts)
     order = np.argsort(compact(columns.start), kind="stable")
     arc, size, sender, receiver, start = columns
     moves = Moves(arc[order], size[order], sender[order], receiver[order], np.empty_like(start))
@@ -118,7 +141,8 @@ def move_up(topology: Topology, net: Network, parts: Sequence[Part], chunks: int
     return moved, ready[len(order) :], ten
 
 
-def _moves(topology: Topology, net: Network, parts: Sequence[Part]) -> Moves:
+def moves_of(topology: Topology, net: Network, parts: Sequence[Part]) -> Moves:
+    """All transfers of the parts, each between two slots."""
     total = sum(len(part.placed) for part in parts)
     moves = Moves(np.empty(total, np.int32), np.empty(total, np.int32), *np.empty((3, total), np.int64))
     slot, low = np.empty(topology.num_devices, np.int64), 0
@@ -132,6 +156,18 @@ def _moves(topology: Topology, net: Network, parts: Sequence[Part]) -> Moves:
         )  # fmt: skip
         low += len(placed)
     return moves
+
+
+def _guide(net: Network, wish: Wish, load: Floats) -> Guide:
+    devices, arcs = len(net.first) - 1, len(net.dst)
+    price, urgency = np.exp(load[net.link]), wish.urgency or 0.0
+    # No way is cheaper than holding its links at the least price there is.
+    least = float((net.hold / net.travel).min(initial=1.0)) * float(price.min(initial=1.0))
+    room = 2 * arcs + 2 * devices + 2
+    return Guide(
+        wish.urgency is not None, price, wish.steepness / max(wish.scale, 1), urgency, urgency + least,
+        np.empty(devices), np.empty(devices), np.empty(room), np.empty(room, np.int64),
+    )  # fmt: skip
 
 
 def _output(jobs: int, capacity: int) -> Output:

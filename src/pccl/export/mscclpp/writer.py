@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from pccl._files import replacing
 from pccl.algorithm import Algorithm
-from pccl.errors import FormatError, InternalError, PcclError
+from pccl.errors import InternalError, PcclError
 from pccl.export.lowering import Program, lower
 from pccl.export.mscclpp.assembly import Json, assemble
 from pccl.export.mscclpp.interpreter import execute
@@ -110,10 +111,8 @@ def write(
     document = _document(resources, copies, smallest, largest)
     text = _render(document)
     checked = _try(text, document)
-    try:
-        Path(path).write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
     return _facts(document) | {"checked": checked}
 
 

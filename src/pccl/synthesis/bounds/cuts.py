@@ -48,7 +48,7 @@ class _Demand:
     """Conditions summed up so that many cuts can be judged at once."""
 
     def __init__(self, topology: Topology, conditions: Conditions) -> None:
-        self.topology, n = topology, topology.num_devices
+        n = topology.num_devices
         single, several = shares(topology, conditions)
         self.pairs, rows = single.astype(np.float32), list(several)
         self.bytes = np.array([size for size, *_ in rows], np.float64)
@@ -57,16 +57,16 @@ class _Demand:
             self.sources[row, sources] = 1
             self.targets[row, targets] = 1
         speeds, kind = rates(topology, conditions)
-        self.rate = np.array([float(speed) for speed in speeds])[kind] if len(kind) else np.zeros(0)
+        self.rate = np.zeros((n, n), np.float32)
+        np.add.at(self.rate, (topology.src, topology.dst), np.array([float(speed) for speed in speeds])[kind])
 
     def time(self, masks: Mask) -> NDArray[np.float64]:
         """Picoseconds that what must leave each set needs at least."""
         inside = masks.astype(np.float32)
-        size = ((inside @ self.pairs) * (1 - inside)).sum(axis=1, dtype=np.float64)
-        leaves = (inside @ self.sources.T > 0) & ((1 - inside) @ self.targets.T > 0)
+        outside = 1 - inside
+        size, rate = (((inside @ table) * outside).sum(axis=1, dtype=np.float64) for table in (self.pairs, self.rate))
+        leaves = (inside @ self.sources.T > 0) & (outside @ self.targets.T > 0)
         size += leaves @ self.bytes
-        src, dst = self.topology.src, self.topology.dst
-        rate = (masks[:, src] & ~masks[:, dst]) @ self.rate
         return np.asarray(np.divide(size, rate, out=np.zeros(len(masks)), where=rate > 0))
 
 

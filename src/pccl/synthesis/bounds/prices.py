@@ -67,7 +67,7 @@ def _by_rising(topology: Topology, demand: Floats, rate: Floats, crossing: Float
     risen, average = np.log(share), np.zeros(len(rate))
     load = np.empty(len(rate))
     scratch = np.empty((3, topology.num_devices)), np.empty((2, topology.num_devices), np.int64)
-    heap = np.empty((topology.num_links + 2, 2))
+    heap = np.empty(topology.num_links + 2)
     entry = np.empty(topology.num_links + 2, np.int64)
     for number in range(1, rounds + 1):
         weight = np.exp(risen - risen.max())

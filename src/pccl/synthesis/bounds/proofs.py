@@ -116,8 +116,9 @@ def _nearest(topology: Topology, size: Ints, devices: Ints) -> Ints:
 
 
 def _members(ids: Indices, offsets: Ints, rows: Mask, side: Mask) -> Ints:
-    chosen = ids[np.repeat(rows, np.diff(offsets))]
-    return np.unique(chosen[side[chosen]]).astype(np.int64)
+    member = np.zeros(len(side), np.bool_)
+    member[ids[np.repeat(rows, np.diff(offsets))]] = True
+    return np.flatnonzero(member & side)
 
 
 def leaving(conditions: Conditions, inside: Mask) -> Mask:

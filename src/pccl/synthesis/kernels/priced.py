@@ -67,10 +67,10 @@ def cheapest_loads(
 def push_float(heap: Floats, entry: Ints, size: int, cost: float, device: int) -> int:
     """Add a device to a heap of costs; returns the new size."""
     hole = size
-    while hole > 0 and heap[(hole - 1) >> 1, 0] > cost:
-        heap[hole, 0], entry[hole] = heap[(hole - 1) >> 1, 0], entry[(hole - 1) >> 1]
+    while hole > 0 and heap[(hole - 1) >> 1] > cost:
+        heap[hole], entry[hole] = heap[(hole - 1) >> 1], entry[(hole - 1) >> 1]
         hole = (hole - 1) >> 1
-    heap[hole, 0], entry[hole] = cost, device
+    heap[hole], entry[hole] = cost, device
     return size + 1
 
 
@@ -78,15 +78,15 @@ def push_float(heap: Floats, entry: Ints, size: int, cost: float, device: int) -
 def pop_float(heap: Floats, entry: Ints, size: int) -> int:
     """Remove the cheapest entry; returns the new size."""
     last = size - 1
-    cost, device = heap[last, 0], entry[last]
+    cost, device = heap[last], entry[last]
     hole = np.int64(0)
     while 2 * hole + 1 < last:
         child = 2 * hole + 1
-        if child + 1 < last and heap[child + 1, 0] < heap[child, 0]:
+        if child + 1 < last and heap[child + 1] < heap[child]:
             child += 1
-        if heap[child, 0] >= cost:
+        if heap[child] >= cost:
             break
-        heap[hole, 0], entry[hole] = heap[child, 0], entry[child]
+        heap[hole], entry[hole] = heap[child], entry[child]
         hole = child
-    heap[hole, 0], entry[hole] = cost, device
+    heap[hole], entry[hole] = cost, device
     return last

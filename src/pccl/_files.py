@@ -1,0 +1,45 @@
+"""Files that are either written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from pccl.errors import FormatError
+
+__all__ = ["replacing"]
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file for writing that takes the place of `path` when all is written, so that nobody sees half of it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "greeting"
+    >>> with replacing(path) as file:
+    ...     _ = file.write(b"hello")
+    >>> path.read_bytes()
+    b'hello'
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise FormatError(f"cannot write {path}: it is a folder")
+    try:
+        if path.exists() and not path.is_file():  # a device or a pipe: written to, not replaced
+            with path.open("wb") as file:
+                yield file
+            return
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with unfinished.open("wb") as file:
+                yield file
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise FormatError(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,142 @@
+"""The price-guided search: cheapest trees, where links get dearer with what has been routed over them.
+
+A way is scored by its price plus urgency times its arrival. A tree grows by the destination that is cheapest to reach
+from any device already in it; one search goes on until all are reached, with reached devices starting anew at no price.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pccl._kernels import kernel
+from pccl.synthesis.kernels.calendars import first_gap
+from pccl.synthesis.kernels.priced import pop_float, push_float
+from pccl.synthesis.kernels.search import earliest_start
+from pccl.synthesis.kernels.tables import ARC, ARRIVAL, NO_ARC, SLOT, START, Lanes, Network, Stores, Tasks, Work
+
+Floats = NDArray[np.float64]
+
+
+class Guide(NamedTuple):
+    """Prices, and how they grow. Without a guide (`on` is false) only the arrival counts."""
+
+    on: bool
+    price: Floats  # per arc: of holding it for a unit of time
+    growth: float  # of the logarithm of a price, for each unit of time that its link is held
+    urgency: float  # the price of arriving a unit of time later
+    ahead: float  # at least what a unit of the unloaded time that remains will cost
+    cost: Floats  # per device: the price of the way to it
+    score: Floats  # per device
+    key: Floats  # of the heap
+    entry: NDArray[np.int64]  # of the heap: devices
+
+
+@kernel
+def grow(
+    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, guide: Guide, task: int, ident: int
+) -> int:
+    """Reach every destination of the task; leaves labels in `work`, returns how many are missing."""
+    state, label, wanted, score, cost = work.state, work.label, work.wanted, guide.score, guide.cost
+    labelled, in_tree = 2 * ident, 2 * ident + 1
+    size = tasks.size[task]
+    remaining = tasks.remaining[tasks.row[task]]
+    minimal = tasks.row[task] > 0 and tasks.minimal
+    ahead = guide.ahead if tasks.row[task] > 0 else 0.0
+    missing = tasks.first[task + 1] - tasks.first[task]
+    for i in range(tasks.first[task], tasks.first[task + 1]):
+        wanted[tasks.destination[i]] = ident
+    source = np.int64(tasks.source[task])
+    state[source], cost[source] = in_tree, 0.0
+    label[source, ARRIVAL], label[source, ARC] = tasks.release[task], NO_ARC
+    score[source] = guide.urgency * tasks.release[task] + ahead * remaining[source]
+    if wanted[source] == ident:
+        missing -= 1
+    waiting = push_float(guide.key, guide.entry, np.int64(0), score[source], source)
+    while missing > 0 and waiting > 0:
+        key, device = guide.key[0], guide.entry[0]
+        waiting = pop_float(guide.key, guide.entry, waiting)
+        if key != score[device]:
+            continue
+        if wanted[device] == ident and state[device] != in_tree:
+            branch = collect(net, work, device, in_tree)
+            retime_branch(net, lanes, stores, work, branch, size)
+            for i in range(branch):
+                joined = net.dst[work.tree[i]]
+                state[joined], cost[joined] = in_tree, 0.0
+                score[joined] = guide.urgency * label[joined, ARRIVAL] + ahead * remaining[joined]
+                waiting = push_float(guide.key, guide.entry, waiting, score[joined], joined)
+                if wanted[joined] == ident:
+                    missing -= 1
+            continue
+        if waiting + net.first[device + 1] - net.first[device] + len(state) > len(guide.key):
+            waiting = without_stale(guide, waiting)
+        limit = np.int64(remaining[device]) if minimal else np.int64(tasks.unreachable)
+        for arc in range(net.first[device], net.first[device + 1]):
+            successor = net.dst[arc]
+            if state[successor] == in_tree or np.int64(remaining[successor]) >= limit:
+                continue
+            kind = net.kind[arc]
+            if net.limited:
+                start, slot = earliest_start(net, lanes, stores, work, arc, label[device, ARRIVAL], size)
+            else:
+                start, slot = first_gap(lanes, net.lane[arc], label[device, ARRIVAL], net.hold[size, kind])
+            arrival = start + net.travel[size, kind]
+            price = cost[device] + guide.price[arc] * net.hold[size, kind]
+            total = price + guide.urgency * arrival + ahead * remaining[successor]
+            work.search[1] += 1
+            if state[successor] != labelled or total < score[successor]:
+                state[successor], cost[successor], score[successor] = labelled, price, total
+                label[successor, ARRIVAL], label[successor, START] = arrival, start
+                label[successor, ARC], label[successor, SLOT] = arc, slot
+                waiting = push_float(guide.key, guide.entry, waiting, total, successor)
+    return missing
+
+
+@kernel
+def collect(net: Network, work: Work, device: int, in_tree: int) -> int:
+    """Write the arcs from the tree to the device down in `work.tree`, in their order; returns how many there are."""
+    count = np.int64(0)
+    while work.state[device] != in_tree:
+        work.tree[count] = work.label[device, ARC]
+        device = net.src[work.tree[count]]
+        count += 1
+    for i in range(count // 2):
+        work.tree[i], work.tree[count - 1 - i] = work.tree[count - 1 - i], work.tree[i]
+    return count
+
+
+@kernel
+def retime_branch(net: Network, lanes: Lanes, stores: Stores, work: Work, branch: int, size: int) -> None:
+    """Time a branch anew: the way to a device may have become cheaper, but later, after its successor was labelled."""
+    label = work.label
+    for i in range(branch):
+        arc = work.tree[i]
+        sender, receiver, kind = net.src[arc], net.dst[arc], net.kind[arc]
+        if net.limited:
+            start, slot = earliest_start(net, lanes, stores, work, arc, label[sender, ARRIVAL], size)
+        else:
+            start, slot = first_gap(lanes, net.lane[arc], label[sender, ARRIVAL], net.hold[size, kind])
+        label[receiver, START], label[receiver, SLOT] = start, slot
+        label[receiver, ARRIVAL] = start + net.travel[size, kind]
+
+
+@kernel
+def without_stale(guide: Guide, waiting: int) -> int:
+    """Rebuild the heap from those entries that still count; returns how many there are."""
+    kept = np.int64(0)
+    for i in range(waiting):
+        key, device = guide.key[i], guide.entry[i]
+        if key == guide.score[device]:
+            kept = push_float(guide.key, guide.entry, kept, key, device)
+    return kept
+
+
+@kernel
+def raise_prices(net: Network, guide: Guide, work: Work, size: int, branch: int) -> None:
+    """Make the links of a placed tree dearer."""
+    for i in range(branch):
+        arc = work.tree[i]
+        guide.price[arc] *= np.exp(guide.growth * net.hold[size, net.kind[arc]])
