@@ -103,6 +103,16 @@ def test_instances_and_scarce_threadblocks(kind: str, tmp_path: Path) -> None:
         assert all(len(gpu["threadblocks"]) <= options.get("max_threadblocks", 80) for gpu in document["gpus"])
 
 
+@pytest.mark.parametrize(("kind", "most"), [("all-gather", 8), ("all-reduce", 18), ("all-to-all", 12)])
+def test_messages_share_signals_where_there_is_no_room(kind: str, most: int, tmp_path: Path) -> None:
+    algorithm, path = synthesized("dgx1", kind, 16), tmp_path / "a.plan.json"
+    options: Json
+    for options in ({}, {"ranks_per_box": 3, "in_place": True}):
+        said = write(algorithm, path, max_threadblocks=most, **options)["messages"]
+        assert int(re.findall(r"at most (\d+) with one signal", said)[0]) > 1
+        assert check(path)[0] == []
+
+
 def test_ring_worked_example(tmp_path: Path) -> None:
     """Rank 0 of two puts its half into the output of rank 1, and takes in the other half."""
     algorithm = quick(parse_topology("line:2"), pccl.AllGather("2KiB"))
@@ -219,7 +229,9 @@ def test_sixty_four_gpus(tmp_path: Path) -> None:
 
 
 def test_too_many_operations_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PcclError, match=r"sends [\d,]+ messages, .* has room for 64 .* --max-threadblocks"):
+    with pytest.raises(
+        PcclError, match=r"(sends|receives) [\d,]+ batches of messages, .* has room for 64 .* --max-threadblocks"
+    ):
         write(synthesized("mesh:3x3", "all-to-all", 4), tmp_path / "a.plan.json", max_threadblocks=4)
     with pytest.raises(PcclError, match=r"needs 3 threadblocks, 1 of them for \d copies, but may have 2; use fewer"):
         write(synthesized("ring:4", "all-to-all", 1), tmp_path / "a.plan.json", in_place=True, max_threadblocks=2)

@@ -1,7 +1,8 @@
 """Execution plans of MSCCL++ (JSON), in the schema of version 0.8 and later.
 
 writer         algorithms as plans in files
-schedule       a lowered program as threadblocks: streams, and the order of their work
+batches        what is sent and received together, and in which order
+schedule       batches as threadblocks, and streams between them
 resources      places, channels and semaphores, by number
 assembly       the operations of threadblocks
 

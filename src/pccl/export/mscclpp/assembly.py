@@ -52,7 +52,8 @@ class _Assembly:
     ) -> None:
         self.resources, self.block, self.buffers = resources, block, buffers
         self.instance, self.instances = instance, instances
-        self.schedule, self.count = resources.schedule, len(resources.program.messages)
+        self.schedule, self.batches = resources.schedule, resources.schedule.batches
+        self.count = len(self.batches)
         self.ops: list[Json] = []
         self.streams = {kind: [s for s in block.streams if KINDS[s.port] == kind] for kind in KINDS}
         self.number = {id(stream): i for streams in self.streams.values() for i, stream in enumerate(streams)}
@@ -101,7 +102,7 @@ class _Assembly:
 
     def _work(self) -> Iterable[tuple[int, int, bool]]:
         """Events by position; senders also hear, after the receipt, that what they sent may be overwritten."""
-        position = self.schedule.position
+        position = self.batches.position
         for event in self.block.events:
             yield position[event], event, False
             if self.block.role == SENDER and event in self.schedule.answered:
@@ -109,7 +110,7 @@ class _Assembly:
 
     def _do(self, event: int) -> None:
         self._sem("sem_acquire", self.resources.acquire.get(event, []))
-        if self.recent.intersection(self.schedule.before[event]):
+        if self.recent.intersection(self.batches.before[event]):
             self._synchronize()
         if self.block.role == SENDER:
             self._send(event)
@@ -121,36 +122,46 @@ class _Assembly:
         if not (self.block.role == SENDER and event in self.schedule.answered):
             self._tell(event)
 
-    def _send(self, message: int) -> None:
-        stream = self.schedule.stream_of[message]
+    def _send(self, batch: int) -> None:
+        stream, messages = self.schedule.stream_of[batch], self.batches.messages[batch]
         kind = KINDS[stream.port]
-        read, land = _local(self.resources.read[message]), self._remote(stream.dst, kind, self.resources.land[message])
-        put: Json = {"name": "pws" if stream.port else "put", "src_buff": [read], "dst_buff": [land]}
-        self._move(put | {"channel_ids": [self.number[id(stream)]], "channel_type": kind})
+        over = {"channel_ids": [self.number[id(stream)]], "channel_type": kind}
+        for message in messages:
+            name = "pws" if stream.port and message == messages[-1] else "put"
+            read, land = self.resources.read[message], self.resources.land[message]
+            self._move(
+                {"name": name, "src_buff": [_local(read)], "dst_buff": [self._remote(stream.dst, kind, land)]} | over
+            )
         if not stream.port:
-            self.recent.add(message)
+            self.recent.add(batch)
             self._synchronize()
             self._over("signal", [stream])
 
-    def _receive(self, message: int, event: int) -> None:
-        stream, r = self.schedule.stream_of[message], self.resources
+    def _receive(self, batch: int, event: int) -> None:
+        stream = self.schedule.stream_of[batch]
         self._over("wait", [stream])
-        if self.schedule.staged[message]:
-            landed, target = _local(r.land[message]), _local(r.write[message])
-            if r.program.messages.reduce[message]:
-                added = _local(r.add[message])
-                self._move({"name": "re", "src_buff": [added, landed], "dst_buff": [target], "reduce_op": "sum"})
-            else:
-                self._move({"name": "copy", "src_buff": [landed], "dst_buff": [target]})
-            self.recent.add(event)
-        if message in self.schedule.answered:
+        for message in self.batches.messages[batch]:
+            if self.batches.staged[message]:
+                self._take(message)
+                self.recent.add(event)
+        if batch in self.schedule.answered:
             self._synchronize()
             self._over("signal", [stream])
 
-    def _hear_answer(self, message: int) -> None:
-        self._over("wait", [self.schedule.stream_of[message]])
-        self.recent.add(message)
-        self._tell(message)
+    def _take(self, message: int) -> None:
+        """Bring a message from scratch to where it belongs."""
+        r = self.resources
+        landed, target = _local(r.land[message]), _local(r.write[message])
+        if r.program.messages.reduce[message]:
+            added = _local(r.add[message])
+            self._move({"name": "re", "src_buff": [added, landed], "dst_buff": [target], "reduce_op": "sum"})
+        else:
+            self._move({"name": "copy", "src_buff": [landed], "dst_buff": [target]})
+
+    def _hear_answer(self, batch: int) -> None:
+        self._over("wait", [self.schedule.stream_of[batch]])
+        self.recent.add(batch)
+        self._tell(batch)
 
     def _copy(self, k: int) -> None:
         c, place = self.resources.program.copies, self.resources.place

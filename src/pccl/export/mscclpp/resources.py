@@ -78,7 +78,7 @@ class Resources:
         self.add = [self.place(rows[1][i], *add[i], rows[2][i]) for i in range(count)]
         self.land = list(self.write)
         for i in range(count):
-            if self.schedule.staged[i]:
+            if self.schedule.batches.staged[i]:
                 size = self.write[i][2]
                 self.land[i] = ("s", self.scratch[rows[1][i]], size)
                 self.scratch[rows[1][i]] += size
@@ -106,7 +106,7 @@ class Resources:
         schedule, block_of = self.schedule, self.schedule.block_of
         for block in (block for own in schedule.blocks for block in own):
             for event in block.events:
-                for first in sorted(schedule.before[event], key=schedule.done, reverse=True):
+                for first in sorted(schedule.batches.before[event], key=schedule.done, reverse=True):
                     pair = id(block_of[first]), id(block)
                     if block_of[first] is block or known.get(pair, -1) >= schedule.done(first):
                         continue

@@ -15,6 +15,7 @@ from pccl.algorithm import Algorithm
 from pccl.errors import InternalError, PcclError
 from pccl.export.lowering import Program, lower
 from pccl.export.mscclpp.assembly import Json, assemble
+from pccl.export.mscclpp.batches import Batches
 from pccl.export.mscclpp.interpreter import execute
 from pccl.export.mscclpp.plan import parse as parse_plan
 from pccl.export.mscclpp.resources import Resources
@@ -113,7 +114,7 @@ def write(
     checked = _try(text, document)
     with replacing(path) as file:
         file.write(f"{text}\n".encode())
-    return _facts(document) | {"checked": checked}
+    return _facts(document, schedule.batches) | {"checked": checked}
 
 
 def _document(resources: Resources, instances: int, smallest: int, largest: int | None) -> Json:
@@ -141,7 +142,8 @@ def _largest(gpus: list[Json], collective: str, smallest: int, wanted: int | Non
     """The largest message, by the size that the loader goes by, whose buffers kernels can address."""
     told = min(gpu["output_chunks" if collective == "allgather" else "input_chunks"] for gpu in gpus)
     chunks = max(gpu[f"{buffer}_chunks"] for gpu in gpus for buffer in ("input", "output", "scratch"))
-    limit = MOST_ADDRESSED // chunks // ALIGNMENT * ALIGNMENT * told
+    limit = MOST_ADDRESSED // chunks * told
+    limit -= limit % 2**20 if limit >= 2**20 else 0  # as people write it
     largest = limit if wanted is None else wanted
     if not smallest <= largest <= limit:
         text = f"from min_bytes ({smallest}) to max_bytes ({largest}) there are no sizes"
@@ -202,13 +204,14 @@ def _about(program: Program, unit: int) -> Json:
     return about
 
 
-def _facts(document: Json) -> dict[str, str]:
+def _facts(document: Json, batches: Batches) -> dict[str, str]:
     gpus = document["gpus"]
     blocks = [len(gpu["threadblocks"]) for gpu in gpus]
     ops = [len(block["ops"]) for gpu in gpus for block in gpu["threadblocks"]]
     chunks = max(max(gpu["input_chunks"], gpu["output_chunks"]) for gpu in gpus)
     return {
         "ranks": f"{len(gpus)}",
+        "messages": f"{len(batches.staged):,}, at most {max(map(len, batches.messages), default=0)} with one signal",
         "threadblocks": f"{sum(blocks):,}, at most {max(blocks)} on a rank",
         "operations": f"{sum(ops):,}, at most {max(ops)} of {MAX_OPS} in a threadblock",
         "scratch": f"at most {max(gpu['scratch_chunks'] for gpu in gpus):,} chunks on a rank",
