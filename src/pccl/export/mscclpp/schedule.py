@@ -91,12 +91,15 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
         batches = singles if together == 1 else singles.joined(together)
         needed = Counter(first for events in batches.before for first in events)
         answered = {i for i in range(len(batches)) if batches.port[i] and i in needed}
-        streams, stream_of = _streams(batches, _costs(batches, needed, answered), cut)
+        costs, last = _costs(batches, needed, answered), (together, cut) == TRIES[-1]
+        if not last and _overfull(batches, costs, most):
+            continue
+        streams, stream_of = _streams(batches, costs, cut)
         try:
             blocks, block_of = _blocks(program, batches, streams, needed, most)
             break
         except PcclError:
-            if (together, cut) == TRIES[-1]:
+            if last:
                 raise
     return Schedule(program, batches, blocks, streams, stream_of, block_of, answered)
 
@@ -115,6 +118,15 @@ def _costs(batches: Batches, needed: Counter[int], answered: set[int]) -> list[t
         receipt = 1 + acquire[1] + bool(staged) + staged + bool(release[1]) + release[1] + answer
         costs.append((send, receipt))
     return costs
+
+
+def _overfull(batches: Batches, costs: list[tuple[int, int]], most: int) -> bool:
+    """Whether a rank has more operations than its threadblocks have room for, however they are packed."""
+    load: Counter[int] = Counter()
+    for src, dst, (send, receipt) in zip(batches.src, batches.dst, costs, strict=True):
+        load[src] += send
+        load[dst] += receipt
+    return max(load.values(), default=0) > most * MAX_OPS
 
 
 def _room(streams: Sequence[Stream]) -> int:
