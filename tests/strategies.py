@@ -116,4 +116,4 @@ def problems(draw: st.DrawFn, *, limits: bool = True, most: int = 3) -> tuple[To
 def synthesized(problem: tuple[Topology, list[pccl.Collective]], **settings: Any) -> pccl.Algorithm:
     """The answer to a random problem; not verified, as it is for the tests to judge it."""
     topology, collectives = problem
-    return pccl.synthesize(topology, *collectives, verify=False, **settings)
+    return pccl.synthesize(topology, *collectives, verify=False, **{"effort": "fast", **settings})

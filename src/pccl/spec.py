@@ -42,9 +42,19 @@ class Spec:
     topology: Topology
     collectives: tuple[Collective, ...]
     seed: int | None = None
+    effort: str | None = None
+    time_limit: float | None = None
+    gap: float | None = None
+    method: str | None = None
     order: str | None = None
     routes: str | None = None
     output: Path | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it says to :func:`pccl.synthesize`."""
+        names = ("seed", "effort", "time_limit", "gap", "method", "order", "routes")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 def _about(text: str, **limits: Any) -> msgspec.Meta:
@@ -72,7 +82,7 @@ class CollectiveEntry(msgspec.Struct, forbid_unknown_fields=True):
     size: Annotated[_Size | None, _about("buffer of one NPU with its unit, such as 8MiB")] = None
     group: Annotated[str | _Rank | list[_Rank] | None, _about("NPUs such as 0-7,12 or [0, 1, 2]; absent: all")] = None
     along: Annotated[str | list[str] | None, _about("dimension of the mesh: one collective per process group")] = None
-    chunks: Annotated[_Count | None, _about("pieces that every share is cut into")] = None
+    chunks: Annotated[_Count | None, _about("pieces that every share is cut into; absent: as many as help")] = None
     root: Annotated[_Rank | None, _about("NPU that is special; absent: the first of the group")] = None
     cyclic: Annotated[bool | None, _about("send-recv: whether the last member sends to the first")] = None
     matrix: Annotated[
@@ -88,7 +98,11 @@ class SpecFile(msgspec.Struct, forbid_unknown_fields=True):
     collectives: Annotated[list[CollectiveEntry], msgspec.Meta(min_length=1)]
     mesh: Annotated[dict[str, _Count], _about("ranks as a row-major grid with named dimensions: {dp: 8, tp: 8}")] = {}
     seed: Annotated[_Rank | None, _about("breaks ties; the same seed gives the same algorithm")] = None
-    order: Annotated[str | None, _about("in which order chunks are placed")] = None
+    effort: Annotated[str | None, _about("fast, balanced or thorough")] = None
+    time_limit: Annotated[float | None, _about("seconds after which the best so far is taken")] = None
+    gap: Annotated[float | None, _about("how far from the bound is good enough, as a share such as 0.05")] = None
+    method: Annotated[str | None, _about("earliest-arrival, price-guided or flooding")] = None
+    order: Annotated[str | None, _about("in which chunks are placed: farthest-first, rounds or random")] = None
     routes: Annotated[str | None, _about("minimal or any")] = None
     output: Annotated[str | None, _about("the .pccl file to write, relative to this file")] = None
 
@@ -140,7 +154,10 @@ def spec_from_dict(document: Mapping[str, Any], folder: str | Path = ".") -> Spe
                 collective.conditions(topology)  # checked here, where the place in the file is known
         collectives += several
     output = None if given.output is None else Path(folder) / given.output
-    return Spec(topology, tuple(collectives), given.seed, given.order, given.routes, output)
+    return Spec(
+        topology, tuple(collectives), given.seed, given.effort, given.time_limit, given.gap, given.method, given.order,
+        given.routes, output,
+    )  # fmt: skip
 
 
 def spec_schema() -> dict[str, Any]:
@@ -149,7 +166,7 @@ def spec_schema() -> dict[str, Any]:
     Examples
     --------
     >>> sorted(spec_schema()["$defs"]["SpecFile"]["properties"])[:3]
-    ['collectives', 'mesh', 'order']
+    ['collectives', 'effort', 'gap']
     """
     _, structs = msgspec.json.schema_components([SpecFile, files._Topology], ref_template="#/$defs/{name}")
     public = re.sub(r'(?<=["/])_(?=[A-Z])', "", msgspec.json.encode(structs).decode())
@@ -199,7 +216,7 @@ def collectives_of(entry: CollectiveEntry, mesh: DeviceMesh | None = None, path:
     Examples
     --------
     >>> collectives_of(CollectiveEntry("AllReduce", size="1MiB", group="0-3"))
-    [AllReduce(size=Bytes(1048576), group=(0, 1, 2, 3), chunks=1)]
+    [AllReduce(size=Bytes(1048576), group=(0, 1, 2, 3), chunks=None)]
     """
     with _at(path, "kind"):
         kind = normal_kind(entry.kind)

@@ -138,13 +138,13 @@ def test_collectives_are_values() -> None:
 @pytest.mark.parametrize(
     ("collective", "text"),
     [
-        (AllGather("8MiB"), "all-gather of 8MiB among all NPUs, 1 chunk"),
+        (AllGather("8MiB", chunks=1), "all-gather of 8MiB among all NPUs, 1 chunk"),
         (AllToAll("8MiB", range(4), chunks=2), "all-to-all of 8MiB among 4 NPUs (0-3), 2 chunks"),
         (
             AllGather("8MiB", range(0, 64, 2)),
-            "all-gather of 8MiB among 32 NPUs (0,2,4,6,8,10,12,14,16,18,20,22,24,26,28…), 1 chunk",
+            "all-gather of 8MiB among 32 NPUs (0,2,4,6,8,10,12,14,16,18,20,22,24,26,28…)",
         ),
-        (AllToAllV([[0, 3], [4, 0]]), "all-to-all-v of 4B among all NPUs, 1 chunk"),
+        (AllToAllV([[0, 3], [4, 0]]), "all-to-all-v of 4B among all NPUs"),
     ],
 )
 def test_text_for_people(collective: Collective, text: str) -> None:

@@ -23,6 +23,8 @@ TOPOLOGIES = {
     "dragonfly": lambda **kw: pccl.topology.dragonfly(3, 2, 1, **kw),
 }
 
+PAPER = {"effort": "fast", "method": "earliest-arrival", "order": "farthest-first"}
+
 
 @pytest.fixture
 def in_number_order(monkeypatch):
@@ -49,14 +51,14 @@ def test_multicast_takes_the_very_same_links(name, kind):
     topology = TOPOLOGIES[name](bandwidth="1GB/s", latency="0ns")
     size = topology.num_npus if kind is pccl.AllGather else 2
     collective = kind(size=f"{size}kB", chunks=1 if kind is pccl.AllGather else 2)
-    algorithm = pccl.synthesize(topology, collective, order="farthest-first", routes="any")
+    algorithm = pccl.synthesize(topology, collective, **PAPER, routes="any")
     assert steps_of(algorithm) == sorted(twin.synthesize(topology, conditions_of(algorithm)))
 
 
 @pytest.mark.usefixtures("in_number_order")
 def test_exclusive_links_are_the_paper_s_own_model():
     topology = pccl.topology.mesh(3, 3, bandwidth="1GB/s", latency="500ns", exclusive=True)
-    algorithm = pccl.synthesize(topology, pccl.AllGather(size="9kB"), order="farthest-first")
+    algorithm = pccl.synthesize(topology, pccl.AllGather(size="9kB"), **PAPER)
     steps = sorted(twin.synthesize(topology, conditions_of(algorithm)))
     t = algorithm.transfers
     assert sorted(zip(t.chunk.tolist(), (t.start // 1_500_000).tolist(), t.link.tolist(), strict=True)) == steps
@@ -74,7 +76,7 @@ def test_every_chunk_arrives_as_early_as_the_twin_would_bring_it(name, seed, dat
     group = data.draw(st.permutations(topology.npus.tolist()))[: data.draw(st.integers(2, topology.num_npus))]
     chunks = data.draw(st.integers(1, 2))
     collective = pccl.AllToAll(size=f"{len(group) * chunks}kB", group=group, chunks=chunks)
-    algorithm = pccl.synthesize(topology, collective, order="farthest-first", routes="any", seed=seed)
+    algorithm = pccl.synthesize(topology, collective, **PAPER, routes="any", seed=seed)
 
     ten, empty = twin.Ten(topology), twin.Ten(topology)
     placed = {}

@@ -147,6 +147,18 @@ def test_whole_chunks_take_time_to_get_to_the_cut():
     assert bound_of(line, conditions, whole_chunks=True).value == 12 * STEP
 
 
+def test_who_may_cut_data_freely_is_not_bound_by_the_way_of_a_chunk():
+    """A byte takes no time to speak of from end to end; then the first link is what takes time."""
+    line, way = network(pccl.topology.line, 3), pccl.SendRecv("1kB", group=[0, 2])
+    bound = pccl.lower_bound(line, way)
+    assert (bound.kind, bound.value) == ("cut", STEP)
+    assert pccl.synthesize(line, way).duration < 1.1 * STEP
+    slow = pccl.topology.line(3, bandwidth="1GB/s", latency="1us")
+    bound = pccl.lower_bound(slow, way)
+    assert (bound.kind, bound.value) == ("latency", 2 * (STEP + 1000))
+    bound.check(slow, compile_conditions(slow, [way]))
+
+
 @settings(max_examples=150, deadline=None)
 @given(problems())
 def test_nobody_beats_the_bound(problem):
@@ -160,7 +172,7 @@ def test_nobody_beats_the_bound(problem):
 
 
 @pytest.mark.parametrize(
-    "collective", [pccl.AllToAll("9kB"), pccl.SendRecv("1kB", group=[0, 8]), pccl.AllReduce("9kB")]
+    "collective", [pccl.AllToAll("9kB"), pccl.SendRecv("1kB", group=[0, 8], chunks=1), pccl.AllReduce("9kB")]
 )
 def test_a_certificate_proves_no_more_than_it_does(collective):
     topology = network(pccl.topology.mesh, 3, 3)
@@ -182,5 +194,6 @@ def test_prices_must_be_prices(two_sides):
 
 def test_bounds_say_why():
     line = network(pccl.topology.line, 3)
-    assert str(pccl.lower_bound(line, pccl.SendRecv("1kB", group=[0, 2]))) == "2us, the way of chunk 0 from 0 to 2"
+    way = pccl.SendRecv("1kB", group=[0, 2], chunks=1)
+    assert str(pccl.lower_bound(line, way)) == "2us, the way of chunk 0 from 0 to 2"
     assert str(pccl.lower_bound(line, pccl.AllToAll("6kB", chunks=2))) == "4us, what must leave devices 0"

@@ -38,16 +38,30 @@ from tests.algorithm.reference import is_correct
 from tests.strategies import problems, synthesized
 
 Problem = tuple[Topology, list[Collective]]
-ORDERS, ROUTES = ("farthest-first", "rounds"), ("minimal", "any")
+ORDERS, ROUTES = ("farthest-first", "rounds", "random"), ("minimal", "any")
+WAYS = [
+    {"effort": "fast"},
+    {"effort": "fast", "method": "earliest-arrival"},
+    {"effort": "fast", "method": "price-guided"},
+    {"effort": "balanced"},
+]
 COLUMNS = ("chunk", "link", "start", "reduce")
 often = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 sometimes = settings(often, max_examples=60)
 
 
 @often
-@given(problems())
-def test_everything_synthesized_is_correct(problem: Problem) -> None:
-    algorithm = synthesized(problem)
+@given(problems(), st.sampled_from(WAYS))
+def test_everything_synthesized_is_correct(problem: Problem, way: dict[str, str]) -> None:
+    algorithm = synthesized(problem, **way)
+    verify(algorithm)
+    assert is_correct(algorithm)
+
+
+@sometimes
+@given(problems(limits=False))
+def test_flooding_is_correct(problem: Problem) -> None:
+    algorithm = synthesized(problem, method="flooding")
     verify(algorithm)
     assert is_correct(algorithm)
 
@@ -285,13 +299,13 @@ def test_what_takes_weeks_is_refused_before_times_overflow() -> None:
 def test_time_in_steps_helps_where_latency_would_leave_gaps() -> None:
     """Half a step of latency: exact times leave gaps of half a step; whole steps do not, and then all moves up."""
     mesh = pccl.topology.mesh(6, 6, bandwidth="1GB/s", latency="500ns")
-    algorithm = synthesize(mesh, AllToAll("36kB"))
+    algorithm = synthesize(mesh, AllToAll("36kB"), effort="fast")
     assert algorithm.provenance.method.endswith("in steps")
     assert algorithm.duration < 62_000_000  # the cut needs 54 steps of 1 us; exact times take 62 us
 
 
 def test_progress_counts_up_and_says_what_is_going_on() -> None:
     seen: list[tuple[int, int, str]] = []
-    synthesize(pccl.topology.mesh(4, 4), AllToAll("16kB"), progress=lambda *what: seen.append(what))
+    synthesize(pccl.topology.mesh(4, 4), AllToAll("16kB", chunks=1), progress=lambda *what: seen.append(what))
     assert seen[-1] == (240, 240, "verifying")
     assert all(done <= total for done, total, _ in seen)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.console import examples, print_json, print_table, progress
-from pccl.cli.task import read_task, task_options
+from pccl.cli.task import read_task, solver_options, task_options
 from pccl.errors import PcclError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _COLUMNS = (">size", "algorithm", ">time us", ">algbw GB/s", ">busbw GB/s", ">of
     ),
 )
 @task_options
+@solver_options
 @click.option("--sizes", metavar="FROM:TO", help="Compare at each power of two times FROM, up to TO: 1M:1G.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -> None:
@@ -45,7 +46,7 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
     rows: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     for collectives in _sweep(task.collectives, sizes):
-        rows += _measured(task.topology, collectives, left_out)
+        rows += _measured(task.topology, collectives, task.settings, left_out)
     if as_json:
         print_json({"topology": task.topology.name, "rows": rows, "left_out": left_out})
         return
@@ -74,7 +75,7 @@ def _sweep(collectives: tuple[Collective, ...], sizes: str | None) -> Iterator[t
 
 
 def _measured(
-    topology: Topology, collectives: tuple[Collective, ...], left_out: dict[str, str]
+    topology: Topology, collectives: tuple[Collective, ...], settings: dict[str, Any], left_out: dict[str, str]
 ) -> Iterator[dict[str, Any]]:
     """What to show of each algorithm; baselines that do not apply are entered in `left_out`, with the reason."""
     from pccl.analysis import baseline, baselines, lower_bound
@@ -82,12 +83,16 @@ def _measured(
     from pccl.synthesis import synthesize
 
     with progress(quiet=False) as report:
-        times = {"pccl": int(synthesize(topology, *collectives, progress=report).duration)}
+        ours = synthesize(topology, *collectives, **settings, progress=report)
+        times = {"pccl": int(ours.duration)}
+        # Others may cut their data as we do, or not at all.
+        cuts = list(dict.fromkeys([ours.collectives, collectives]))
         for done, entry in enumerate(baselines()):
             if report is not None:
                 report(done, len(baselines()), f"baseline {entry.name}")
             try:
-                times[entry.name] = int(baseline(entry.name, topology, *collectives).duration)
+                tried = cuts[:1] if entry.name == "confined" else cuts
+                times[entry.name] = min(int(baseline(entry.name, topology, *cut).duration) for cut in tried)
             except PcclError as reason:
                 left_out[entry.name] = str(reason).removeprefix(f"the baseline {entry.name!r} ")
     bound = int(lower_bound(topology, *collectives).value)

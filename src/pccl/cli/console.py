@@ -16,7 +16,9 @@ import click
 
 from pccl.errors import FormatError
 
-__all__ = ["check_writable", "examples", "print_error", "print_facts", "print_json", "print_table", "progress"]
+__all__ = [
+    "check_writable", "examples", "print_error", "print_facts", "print_json", "print_log", "print_table", "progress",
+]  # fmt: skip
 
 Report = Callable[[int, int, str], None]
 _FOR_RICH = 2_000  # rows; a longer table is printed as plain text, block by block
@@ -69,6 +71,21 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], count:
     for row in rows:
         table.add_row(*(_clean(str(cell)) for cell in row))
     _console().print(table)
+
+
+def print_log() -> Callable[[Any], None]:
+    """A solver's log on stderr, line by line."""
+    lines = 0
+
+    def log(entry: Any) -> None:
+        nonlocal lines
+        if not lines:
+            click.echo(f"{'time':>8}  {'best':>12}  {'bound':>12}  {'gap':>7}  found by", err=True)
+        lines += 1
+        best, bound = (f"{int(time) / 1e6:,.2f} us" for time in (entry.best, entry.bound))
+        click.echo(f"{entry.elapsed:>6.2f} s  {best:>12}  {bound:>12}  {entry.gap:>7.1%}  {entry.method}", err=True)
+
+    return log
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import check_writable, examples, print_facts, print_json, progress
-from pccl.cli.task import read_task, task_options
+from pccl.cli.console import check_writable, examples, print_facts, print_json, print_log, progress
+from pccl.cli.task import read_task, solver_options, task_options
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
@@ -24,15 +24,17 @@ __all__ = ["synthesize"]
         "pccl synthesize -t ring:8 -c all-gather -s 1MiB --group 0-3 --group 4-7 --chunks 2",
         "pccl synthesize -t torus:8x8 -c all-reduce -s 64MiB --mesh dp=8,tp=8 --along tp",
         "pccl synthesize -t h100:2 -c broadcast -s 1GiB --root 8 --chunks 16 --json",
-        "pccl synthesize examples/mix.yaml --seed 7 --output mix.pccl",
+        "pccl synthesize examples/mix.yaml --effort thorough --time-limit 60 --output mix.pccl",
         then="all-to-all-v, custom patterns and mixtures are for spec files, which docs/spec.md describes.",
     ),
 )
 @task_options
+@solver_options
 @click.option(
     "--seed", metavar="N", type=click.IntRange(0), help="Breaks ties; the same seed gives the same result. Default: 0."
 )
-@click.option("--order", metavar="NAME", help="Order of placement: farthest-first or rounds. Default: the better.")
+@click.option("--method", metavar="NAME", help="earliest-arrival, price-guided or flooding. Default: the best.")
+@click.option("--order", metavar="NAME", help="Order of placement: farthest-first, rounds, random. Default: the best.")
 @click.option("--routes", metavar="NAME", help="minimal (shortest routes) or any (detours). Default: as needed.")
 @click.option("--no-verify", is_flag=True, help="Do not check the result.")
 @click.option(
@@ -104,7 +106,5 @@ def _run(task: Spec, verify: bool, quiet: bool) -> Algorithm:
     with progress(quiet) as report:
         from pccl.synthesis import synthesize  # takes a moment: Numba
 
-        return synthesize(
-            task.topology, *task.collectives, seed=task.seed or 0, order=task.order, routes=task.routes,
-            verify=verify, progress=report,
-        )  # fmt: skip
+        log = None if report is None else print_log()
+        return synthesize(task.topology, *task.collectives, **task.settings, verify=verify, progress=report, log=log)

@@ -11,13 +11,20 @@ import click
 if TYPE_CHECKING:
     from pccl.spec import Spec
 
-__all__ = ["read_task", "task_options"]
+__all__ = ["read_task", "solver_options", "task_options"]
 
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "reduce", "scatter", "gather",
          "send-recv")  # fmt: skip
 # What a spec file always says itself, and what it may leave to flags.
 _TASK = ("topology", "collective", "size", "group", "mesh", "along", "chunks", "root", "cyclic")
-_SHARED = ("seed", "order", "routes", "output")
+_SHARED = ("seed", "effort", "time_limit", "gap", "method", "order", "routes", "output")
+
+
+def solver_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the flags that say how much to try."""
+    for option in reversed(_SOLVER):
+        command = option(command)
+    return command
 
 
 def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,7 +35,7 @@ def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_task(spec: Path | None, flags: dict[str, Any]) -> Spec:
-    """Read the spec file, or the flags."""
+    """Read the spec file, or the flags; flags that the command does not have are left open."""
     flags = dict.fromkeys(_SHARED) | flags
     return _from_flags(flags) if spec is None else _from_file(spec, flags)
 
@@ -47,7 +54,9 @@ _OPTIONS = (
     ),
     click.option("--mesh", metavar="DIMS", help="Arrange the ranks row by row: dp=8,tp=8. Goes with --along."),
     click.option("--along", metavar="DIM", help="One collective per process group along this dimension of the mesh."),
-    click.option("--chunks", metavar="N", type=click.IntRange(1), help="Pieces every share is cut into. Default: 1."),
+    click.option(
+        "--chunks", metavar="N", type=click.IntRange(1), help="Pieces every share is cut into. Default: the best."
+    ),
     click.option(
         "--root",
         metavar="NPU",
@@ -55,6 +64,27 @@ _OPTIONS = (
         help="Root of broadcast, reduce, scatter, gather. Default: the first.",
     ),
     click.option("--cyclic", is_flag=True, default=None, help="send-recv: the last member sends to the first."),
+)
+
+
+def _share(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:  # noqa: ARG001
+    """A share such as 0.05 or 5%."""
+    if text is None:
+        return None
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no share; write for example 5% or 0.05") from None
+
+
+_SOLVER = (
+    click.option(
+        "--effort",
+        metavar="NAME",
+        help="fast (one pass), balanced (within 1% of the bound), thorough. Default: balanced.",
+    ),
+    click.option("--time-limit", metavar="SECONDS", type=float, help="Take the best found by then."),
+    click.option("--gap", metavar="SHARE", callback=_share, help="Stop this close to the bound: 5% or 0.05."),
 )
 
 
@@ -111,5 +141,5 @@ def _from_file(path: Path, flags: dict[str, Any]) -> Spec:
     added = {name: flags[name] for name in _SHARED if flags[name] is not None}
     for name in added:
         if getattr(spec, name) is not None:
-            raise click.UsageError(f"{path} gives {name!r} already; leave out --{name}")
+            raise click.UsageError(f"{path} gives {name!r} already; leave out --{name.replace('_', '-')}")
     return replace(spec, **added)

@@ -58,7 +58,7 @@ def collective_from_dict(data: Mapping[str, Any]) -> Collective:
     Examples
     --------
     >>> collective_from_dict({"kind": "broadcast", "size": "1MiB", "root": 2})
-    Broadcast(size=Bytes(1048576), group=None, chunks=1, root=2)
+    Broadcast(size=Bytes(1048576), group=None, chunks=None, root=2)
     """
     if not isinstance(data, Mapping):
         raise CollectiveError(f"a collective is given by its kind and its parameters, not by {data!r}")

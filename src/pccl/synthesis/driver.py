@@ -16,6 +16,7 @@ from pccl.algorithm import Algorithm, Provenance
 from pccl.algorithm import verify as check
 from pccl.collective import Collective, compile_conditions
 from pccl.errors import InternalError, PcclError, VerificationError
+from pccl.synthesis.bounds import Bound, lower_bound
 from pccl.synthesis.chunking import choices, cut
 from pccl.synthesis.jobs import SMALL
 from pccl.synthesis.learning import learned_orders
@@ -32,6 +33,7 @@ WORKERS = 2  # attempts made at the same time; the same on all machines, so that
 # Steepness and urgency. Where links differ, what matters most is to use the slow ones evenly; else also when.
 KNOBS = ((3.0, 1.0), (3.0, 0.3), (12.0, 0.1), (6.0, 0.3), (20.0, 0.0), (1.0, 3.0), (40.0, 0.0), (0.0, 10.0))
 STEEP_KNOBS = ((40.0, 0.0), (20.0, 0.0), (12.0, 0.1), (6.0, 0.3), (3.0, 1.0), (3.0, 0.3))
+WORTHWHILE = 0.99  # more chunks are worth their while if they take that share of the time
 NOISES = (0.02, 0.05, 0.1, 0.05)  # of learned orders, as a share of the duration, in turn
 
 
@@ -47,8 +49,8 @@ class Effort:
 
 EFFORTS = {
     "fast": Effort(work=0, gap=1.0, patience=0, passes=0),
-    "balanced": Effort(work=120_000_000, gap=0.01, patience=40, passes=6),
-    "thorough": Effort(work=3_000_000_000, gap=0.0, patience=400, passes=20),
+    "balanced": Effort(work=80_000_000, gap=0.01, patience=40, passes=6),
+    "thorough": Effort(work=2_000_000_000, gap=0.0, patience=400, passes=20),
 }
 
 
@@ -239,6 +241,11 @@ def opening(problem: Problem, asked: Asked) -> list[Method]:
         methods = [paper, detours]
     else:
         methods = [detours, paper]
+    if not problem.floods:
+        methods = [method for method in methods if method.name != "flooding"]
+    if asked.method == "flooding" and (limited or not problem.floods):
+        why = "knows no limits of switches" if limited else "would spread too many chunks all over the network"
+        raise PcclError(f"flooding {why}; choose another method")
     allowed = [asked.applied(method) for method in methods if asked.allows(method)]
     fallback = replace(guided if asked.method == "price-guided" else flooding, name=asked.method or flooding.name)
     return allowed or [asked.applied(fallback)]
@@ -252,7 +259,7 @@ def grid(problem: Problem, asked: Asked, best: Method) -> list[Method]:
     methods = [Method("price-guided", "rounds", way, steps, *knobs, seed=seed) for knobs, way in guided]
     earliest = product(("rounds", "farthest-first"), routes, (True, False) if steps else (False,))
     methods += [Method("earliest-arrival", order, way, step, seed=seed) for order, way, step in earliest]
-    if problem.any_several and not problem.any_single and not problem.topology.limited:
+    if problem.any_several and not problem.any_single and not problem.topology.limited and problem.floods:
         methods += [Method("flooding", seed=seed + number) for number in range(4)]
     if problem.collects_and_spreads:
         methods = [replace(method, root=best.root, apart=apart) for method in methods for apart in (True, False)]
@@ -287,6 +294,7 @@ class _Run:
     log: Log | None
     begin: float
     best: Best | None = None
+    free: Bound | None = None  # of data that may be cut as we like
     spent: int = 0  # work
     stopped: bool = False
     tried: set[Method] = field(default_factory=set)
@@ -298,6 +306,7 @@ class _Run:
                 self._open(problem, collectives)
                 if self.asked.effort.work == 0 or self._good_enough():
                     break
+            self.free = None  # from now on the chunks are what they are
             if self.best is not None and self.asked.effort.work and not self._good_enough():
                 self._improve(self.best)
         except (_Enough, KeyboardInterrupt):
@@ -311,6 +320,8 @@ class _Run:
     def _cuts(self) -> Iterator[tuple[Problem, tuple[Collective, ...]]]:
         """The problem for each promising number of chunks, as long as more chunks gain time."""
         options = choices(self.topology, self.collectives) if self.asked.effort.work else [1]
+        if len(options) > 1:
+            self.free = lower_bound(self.topology, *self.collectives, quick=True)
         worse, before = 0, None
         for chunks in options:
             collectives = cut(self.collectives, chunks)
@@ -320,7 +331,7 @@ class _Run:
                 return
             yield problem, collectives
             duration = self.best.solution.duration if self.best else None
-            worse = worse + 1 if before is not None and duration is not None and duration > 0.995 * before else 0
+            worse = worse + 1 if before is not None and duration is not None and duration > WORTHWHILE * before else 0
             before = duration
             if worse == 2:
                 return
@@ -372,7 +383,7 @@ class _Run:
         """Make attempts, at the same time if there are several, and keep the best."""
         self._look_up()
         effort = self.asked.effort
-        enough = int(problem.quick_bound.value * (1 + effort.gap)) if effort.passes else 0
+        enough = int((self.free or problem.quick_bound).value * (1 + effort.gap)) if effort.passes else 0
 
         learned = self.best is not None and any(orders is not None for _, orders in trials)
         like = self.best.solution.polish if self.best is not None and learned else None
@@ -397,7 +408,9 @@ class _Run:
     def _entry(self) -> Entry:
         assert self.best is not None
         solution, bound = self.best.solution, self.best.problem.quick_bound
-        if "bound" in vars(self.best.problem):
+        if self.free is not None:
+            bound = self.free
+        elif "bound" in vars(self.best.problem):
             bound = self.best.problem.bound
         elapsed = time.perf_counter() - self.begin
         return Entry(elapsed, str(solution), Picoseconds(solution.duration), bound.value)
@@ -406,6 +419,8 @@ class _Run:
         if self.best is None or not self.asked.effort.work:
             return False
         problem, duration = self.best.problem, self.best.solution.duration
+        if self.free is not None:
+            return self._within(int(self.free.value), duration)
         if self._within(int(problem.quick_bound.value), duration):
             return True
         return self._within(int(problem.bound.value), duration)

@@ -18,14 +18,13 @@ SLICE = 20_000  # transfers between two looks at the world outside
 
 def flooded(jobs: Jobs, seed: int, progress: Progress) -> Placed:
     """Spread all chunks at once over a network where nothing else goes on."""
-    net = jobs.net
+    net, devices = jobs.net, jobs.topology.num_devices
     # Jobs are numbered at random, as of equally rare ones the first is taken.
     number = np.random.default_rng(seed).permutation(len(jobs))
-    state = _initial(jobs, number)
-    while not flood(net, state, SLICE):
-        progress(int(state.now[1]) * len(jobs) // max(len(jobs.destination), 1))
-        if state.now[1] == len(state.arc):
-            state = _grown(state)
+    # Where every device is a destination of something, relays would mostly be in the way; but some may be needed.
+    state = _spread(jobs, number, relays=len(np.unique(jobs.destination)) < devices, progress=progress)
+    if np.any(state.wants & ~state.has):
+        state = _spread(jobs, number, relays=True, progress=progress)
     count = int(state.now[1])
     useful = np.zeros(count, np.bool_)
     prune(net, state, np.zeros_like(state.has), useful)
@@ -43,7 +42,18 @@ def flooded(jobs: Jobs, seed: int, progress: Progress) -> Placed:
     return Placed(np.arange(len(jobs)), first, arc, start, end, held, work=8 * count)
 
 
-def _initial(jobs: Jobs, number: Ints) -> Flood:
+def _spread(jobs: Jobs, number: Ints, relays: bool, progress: Progress) -> Flood:
+    state, done = _initial(jobs, number, relays), 0
+    while not flood(jobs.net, state, SLICE):
+        reached = min(int(state.now[1]) * len(jobs) // max(len(jobs.destination), 1), len(jobs))
+        progress(reached - done)
+        done = reached
+        if state.now[1] == len(state.arc):
+            state = _grown(state)
+    return state
+
+
+def _initial(jobs: Jobs, number: Ints, relays: bool) -> Flood:
     net, n, arcs = jobs.net, jobs.topology.num_devices, len(jobs.net.dst)
     words = -(-len(jobs) // 64)
     has, wants = np.zeros((2, n, words), np.uint64)
@@ -68,7 +78,7 @@ def _initial(jobs: Jobs, number: Ints) -> Flood:
         arc=np.empty(room, np.int32),
         start=np.empty(room, np.int64),
         now=np.array([0, 0, 0, arcs, 1]),
-        relays=bool(len(np.unique(jobs.destination)) < n),
+        relays=relays,
     )
 
 

@@ -106,11 +106,12 @@ def centers(topology: Topology, conditions: Conditions, root: Indices) -> Indice
         if members not in known:
             # The way from the farthest contributor, then to the farthest destination.
             times = [
-                unloaded_times(net, np.asarray(ends, np.int64), np.zeros(len(ends), np.int64)).max(axis=0) * net.unit
+                unloaded_times(net, np.asarray(ends, np.int64), np.zeros(len(ends), np.int64)).max(axis=0)
                 for net, ends in ((to, sources), (back, destinations))
             ]
-            reachable = np.minimum(times[0], LONGEST) + np.minimum(times[1], LONGEST)
-            known[members] = np.flatnonzero(reachable == reachable.min()).astype(np.int32)
+            total = np.where(np.maximum(*times) < NEVER, times[0] + times[1], NEVER)
+            total[~topology.multicast | (topology.buffer > 0)] = NEVER  # a sum would be in the way there
+            known[members] = np.flatnonzero(total == total.min()).astype(np.int32)
         root[chunk] = known[members][number % len(known[members])]
     return root
 

@@ -126,14 +126,17 @@ def _wish(problem: Problem, method: Method, jobs: Jobs, orders: Orders | None, r
 
 
 def _exact(problem: Problem, solution: Solution) -> Solution:
-    """Undo the rounding to steps, and what mirroring did where switches have limits: everything moves up."""
+    """Undo the rounding to steps, and what mirroring did where switches have limits: everything moves up.
+
+    So it does after flooding, where transfers that fed nobody leave gaps.
+    """
     topology, chunks = problem.topology, len(problem.conditions)
     if topology.limited:
         plan = Algorithm.build(topology, (), *assembled(solution, chunks), conditions=problem.conditions)
         t = move_up_within_limits(plan.transfers)
         columns = Columns(t.chunk, t.link, t.start, t.reduce)
         return replace(solution, columns=columns, duration=int(t.arrival.max(initial=0)))
-    if not solution.method.steps:
+    if not solution.method.steps and solution.method.name != "flooding":
         return solution
     moved, _, _ = move_up(topology, problem.net, solution.parts, chunks)
     parts = [part._replace(placed=placed) for part, placed in zip(solution.parts, moved, strict=True)]
@@ -166,8 +169,8 @@ def polished(problem: Problem, solution: Solution, passes: int, enough: int, lik
             best, end, how = moved, table.end(moved), name or "justified"
     if how == "":
         return solution
-    parts = table.parts(solution.parts, best)
-    return replace(solution, parts=parts, duration=end * solution.net.unit, polish=how)
+    parts = table.parts(solution.parts, table.moved_up(best))
+    return replace(solution, parts=parts, duration=parts[0].placed.end * solution.net.unit, polish=how)
 
 
 def _ways(problem: Problem, solution: Solution, table: Timetable) -> dict[str, Callable[[], Ints]]:

@@ -20,6 +20,7 @@ from pccl.topology import Topology
 __all__ = ["ROOTS", "Problem", "Report"]
 
 Report: TypeAlias = Callable[[int, int, str], None]
+MOST_FLOODED = 20_000_000  # chunks times devices
 ROOTS = ("spread", "center")  # where sums with several destinations are collected: in turn at each of them, or midway
 
 
@@ -89,6 +90,11 @@ class Problem:
     def even(self) -> bool:
         """Whether all links are alike."""
         return len(np.unique(self.topology.bandwidth)) == 1
+
+    @cached_property
+    def floods(self) -> bool:
+        """Whether flooding, which spreads chunks to relays as well, would still be quick."""
+        return len(self.conditions) * self.topology.num_devices <= MOST_FLOODED
 
     @cached_property
     def transfers(self) -> int:

@@ -138,7 +138,7 @@ def _closes(task: Task, grid: Grid, place: Ints, size: int, stride: int) -> bool
 
 def by_share(task: Task, up: Trees | None, down: Trees | None) -> Plan:
     """One tree for each share."""
-    return lay_trees(task, up, down, task.by_piece, task.by_piece // task.collective.chunks)
+    return lay_trees(task, up, down, task.by_piece, task.by_piece // task.collective.pieces)
 
 
 def reduces(task: Task) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pccl.collective import Collective, Conditions, compile_conditions, format_group
 from pccl.errors import VerificationError
@@ -32,8 +33,7 @@ class Bound:
     prices
         Of prices: what a transfer costs per byte, link by link.
     whole_chunks
-        Of a cut: whether it counts chunks as they are cut now, and when they can be there; otherwise it counts bytes,
-        and holds however the data are cut.
+        Whether it holds for chunks as they are cut now; otherwise it holds however the data are cut.
     """
 
     kind: str
@@ -60,7 +60,8 @@ class Bound:
     def check(self, topology: Topology, conditions: Conditions) -> None:
         """Prove the bound again from its certificate alone; raises if it claims more than that shows."""
         if self.kind == "latency":
-            proven = proofs.latency(topology, conditions, self.chunk, *self.devices)
+            cut = conditions if self.whole_chunks else _in_bytes(conditions)
+            proven = proofs.latency(topology, cut, self.chunk, *self.devices)
         elif self.kind == "prices":
             proven = proofs.prices(topology, conditions, np.array(self.prices, np.int64))
         else:
@@ -72,8 +73,11 @@ class Bound:
             raise VerificationError(f"the {self.kind} bound claims {self.value}, but its certificate proves {shown}")
 
 
-def lower_bound(topology: Topology, *collectives: Collective) -> Bound:
-    """The best bound we find for all collectives running at the same time, however their data are cut into chunks.
+def lower_bound(topology: Topology, *collectives: Collective, quick: bool = False) -> Bound:
+    """The best bound we find for all collectives running at the same time.
+
+    Where a collective does not say into how many chunks its data are cut, the bound holds however they are. A `quick`
+    answer does without prices.
 
     Examples
     --------
@@ -82,21 +86,32 @@ def lower_bound(topology: Topology, *collectives: Collective) -> Bound:
     >>> str(pccl.lower_bound(mesh, pccl.AllToAll(size="16kB")))
     '16us, what must leave devices 0-7'
     """
-    return bound_of(topology, compile_conditions(topology, collectives))
+    conditions = compile_conditions(topology, collectives)
+    free = np.array([collective.chunks is None for collective in collectives])[conditions.collective]
+    return bound_of(topology, conditions, quick=quick, cut_freely=free)
 
 
-def bound_of(topology: Topology, conditions: Conditions, *, whole_chunks: bool = False, quick: bool = False) -> Bound:
+def bound_of(
+    topology: Topology,
+    conditions: Conditions,
+    *,
+    whole_chunks: bool = False,
+    quick: bool = False,
+    cut_freely: NDArray[np.bool_] | None = None,
+) -> Bound:
     """The best bound for these conditions.
 
-    With `whole_chunks`, cuts count chunks as they are, which proves more but for this way to cut the data alone. A
-    `quick` answer does without prices.
+    With `whole_chunks`, cuts count chunks as they are, which proves more but for this way to cut the data alone;
+    `cut_freely` says which chunks might be cut further. A `quick` answer does without prices.
     """
     from pccl.synthesis.bounds.cuts import best_cuts
     from pccl.synthesis.bounds.prices import best_prices
 
     cuts = best_cuts(topology, conditions)
     devices = [tuple(np.flatnonzero(cut).tolist()) for cut in cuts]
-    found = [_latency_bound(topology, conditions)]
+    found = [_latency_bound(topology, conditions, whole_chunks=True, among=None if cut_freely is None else ~cut_freely)]
+    if cut_freely is not None and np.any(cut_freely):
+        found.append(_latency_bound(topology, _in_bytes(conditions), whole_chunks=False))
     found += [Bound("cut", Picoseconds(proofs.cut(topology, conditions, cuts[0])), devices[0])]
     if whole_chunks:
         for cut, inside in zip(cuts, devices, strict=True):
@@ -109,6 +124,13 @@ def bound_of(topology: Topology, conditions: Conditions, *, whole_chunks: bool =
     return max(found, key=lambda bound: bound.value)
 
 
-def _latency_bound(topology: Topology, conditions: Conditions) -> Bound:
-    value, chunk, ends = proofs.longest_way(topology, conditions)
-    return Bound("latency", Picoseconds(value), ends, chunk)
+def _latency_bound(
+    topology: Topology, conditions: Conditions, whole_chunks: bool, among: NDArray[np.bool_] | None = None
+) -> Bound:
+    value, chunk, ends = proofs.longest_way(topology, conditions, among)
+    return Bound("latency", Picoseconds(value), ends, chunk, whole_chunks=whole_chunks)
+
+
+def _in_bytes(conditions: Conditions) -> Conditions:
+    """The first byte of every chunk, which is on its way for as long as the smallest piece could be."""
+    return replace(conditions, bytes=np.ones(len(conditions), np.int64))

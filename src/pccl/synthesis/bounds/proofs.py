@@ -40,14 +40,20 @@ def latency(topology: Topology, conditions: Conditions, chunk: int, source: int,
     return int(unloaded_times(net, np.array([source]), np.array([0]))[0, destination]) * net.unit
 
 
-def longest_way(topology: Topology, conditions: Conditions) -> tuple[int, int, tuple[int, int]]:
-    """The most that :func:`latency` proves, for which chunk, and from where to where."""
+def longest_way(
+    topology: Topology, conditions: Conditions, among: Mask | None = None
+) -> tuple[int, int, tuple[int, int]]:
+    """The most that :func:`latency` proves, for which chunk (among some), and from where to where."""
     root = roots(conditions)
     collected = reducing(topology, conditions, root, False)
     spread = gathering(topology, conditions, root, False)
     # Where a sum is collected is our choice; so of its way only that of the contributions to a destination counts.
-    plain = ~conditions.reduces[spread.chunk]
-    return max(_farthest(collected, collected.distance, mirrored=True), _farthest(spread, spread.distance * plain))
+    counts = np.ones(len(conditions), np.bool_) if among is None else among
+    plain = ~conditions.reduces[spread.chunk] & counts[spread.chunk]
+    return max(
+        _farthest(collected, collected.distance * counts[collected.chunk], mirrored=True),
+        _farthest(spread, spread.distance * plain),
+    )
 
 
 def _farthest(jobs: Jobs, distance: Ints, mirrored: bool = False) -> tuple[int, int, tuple[int, int]]:
