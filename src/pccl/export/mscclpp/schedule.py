@@ -25,7 +25,7 @@ MEND = (
     "use fewer chunks, or allow more threadblocks (max_threadblocks, --max-threadblocks) if a GPU runs so many at once"
 )
 # Most messages in a batch, and streams to fill a threadblock (smaller ones pack better): from the best to what fits.
-TRIES = ((1, 1), (1, 4), (2, 1), (2, 4), (4, 1), (4, 4), (8, 4), (16, 4))
+TRIES = ((1, 1), (1, 4), (2, 4), (4, 4), (8, 4), (16, 4))
 
 
 @dataclass(eq=False)
