@@ -7,6 +7,7 @@ program    what the ranks do, shared by the formats that run
 ordering   what has to wait for what
 lowering   from an algorithm to a program
 msccl      MSCCL-IR XML
+mscclpp    execution plans of MSCCL++
 
 Calling the package exports: ``pccl.export(algorithm, "algo.xml")``.
 

@@ -90,6 +90,7 @@ class Format:
 
 _TARGET = Option("target", "choice", "Whose limits count.", choices=("executor", "rccl", "msccl"))
 _GROUPS = Option("all_ranks", "flag", "All NPUs take part; those outside the group contribute nothing and only relay.")
+_MEMBERS = Option("group", "ranks", "The ranks that the collective is for, if others only relay.")
 _COLLECTIVE = Option("collective", "number", "Which of several collectives to write, counted from 0.")
 _PLACE = Option("in_place", "flag", "Whether input and output are one buffer.", opposite="out_of_place")
 _SIZES = (
@@ -123,10 +124,26 @@ FORMATS: dict[str, Format] = {
             checks=(
                 _TARGET,
                 Option("depth", "count", "Messages that a connection holds. Default: as the protocol has it."),
-                Option("group", "ranks", "The ranks that the collective is for, if others only relay."),
+                _MEMBERS,
             ),
         ),
-        Format("mscclpp", "an execution plan of MSCCL++", "pccl.export.mscclpp:write", (".plan.json",)),
+        Format(
+            "mscclpp",
+            "an execution plan of MSCCL++",
+            "pccl.export.mscclpp:write",
+            (".plan.json",),
+            (
+                Option("instances", "count", "Run everything this many times side by side, each on its part."),
+                Option("ranks_per_box", "count", "How many ranks reach each other's memory; ports lead to others."),
+                Option("max_threadblocks", "count", "How many threadblocks the GPU runs at once. Default: 80."),
+                _PLACE, *_SIZES, _GROUPS, _COLLECTIVE,
+            ),
+            checker="pccl.export.mscclpp:check",
+            checks=(
+                _MEMBERS,
+                Option("root", "number", "The rank that is special to the collective. Default: the first."),
+            ),
+        ),
         Format(
             "chakra",
             "Chakra execution traces for ASTRA-sim, a folder",
