@@ -407,7 +407,7 @@ class _Run:
 
     def _to_beat(self, problem: Problem) -> float:
         """The duration of the best; more chunks must be worth their while."""
-        assert self.best is not None  # noqa: S101
+        assert self.best is not None
         return self.best.solution.duration * (1.0 if problem is self.best.problem else WORTHWHILE)
 
     def _entry(self) -> Entry:
