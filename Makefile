@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench format clean
+.PHONY: demo test lint bench quality format clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -18,6 +18,9 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.speed
+
+quality: $(READY)
+	$(BIN)/python -m benchmarks.quality --write
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -43,14 +43,15 @@ class Effort:
 
     work: int  # in links looked at: no new attempt after that many, which take 50 ns each
     gap: float  # good enough
+    modest: int  # work to spend before that counts
     patience: int  # learned attempts without a gain before giving up
     passes: int  # of justification
 
 
 EFFORTS = {
-    "fast": Effort(work=0, gap=1.0, patience=0, passes=0),
-    "balanced": Effort(work=80_000_000, gap=0.01, patience=40, passes=6),
-    "thorough": Effort(work=2_000_000_000, gap=0.0, patience=400, passes=20),
+    "fast": Effort(work=0, gap=1.0, modest=0, patience=0, passes=0),
+    "balanced": Effort(work=80_000_000, gap=0.01, modest=5_000_000, patience=40, passes=6),
+    "thorough": Effort(work=2_000_000_000, gap=0.0, modest=0, patience=400, passes=20),
 }
 
 
@@ -206,7 +207,7 @@ def _effort(name: str, gap: float | None) -> Effort:
         return EFFORTS[name]
     if not isinstance(gap, int | float) or not 0 <= gap < 1e6:
         raise PcclError(f"the gap must be a share from 0 on, such as 0.05, not {gap!r}")
-    return replace(EFFORTS[name], gap=float(gap))
+    return replace(EFFORTS[name], gap=float(gap), modest=0)
 
 
 def _deadline(begin: float, time_limit: float | None) -> float | None:
@@ -383,7 +384,8 @@ class _Run:
         """Make attempts, at the same time if there are several, and keep the best."""
         self._look_up()
         effort = self.asked.effort
-        enough = int((self.free or problem.quick_bound).value * (1 + effort.gap)) if effort.passes else 0
+        cheap = POLISH * problem.transfers < effort.modest  # then time is polished as far as it gets
+        enough = int((self.free or problem.quick_bound).value * (1 + effort.gap * (not cheap))) if effort.passes else 0
 
         learned = self.best is not None and any(orders is not None for _, orders in trials)
         like = self.best.solution.polish if self.best is not None and learned else None
@@ -400,15 +402,16 @@ class _Run:
         self.tried.update(method for method, orders in trials if orders is None)
         self.spent += sum(solution.work for solution in found)
         for solution in found:
-            if self.best is None or solution.duration < self._to_beat(problem):
+            if self.best is None or solution.duration < self._to_beat(problem, solution.duration):
                 self.best = Best(problem, collectives, solution)
                 if self.log is not None:
                     self.log(self._entry())
 
-    def _to_beat(self, problem: Problem) -> float:
-        """The duration of the best; more chunks must be worth their while."""
+    def _to_beat(self, problem: Problem, duration: int) -> float:
+        """The duration of the best; more chunks must be worth their while, or all that is missing."""
         assert self.best is not None
-        return self.best.solution.duration * (1.0 if problem is self.best.problem else WORTHWHILE)
+        last = self.free is not None and duration <= self.free.value * (1 + self.asked.effort.gap)
+        return self.best.solution.duration * (1.0 if last or problem is self.best.problem else WORTHWHILE)
 
     def _entry(self) -> Entry:
         assert self.best is not None
@@ -425,13 +428,15 @@ class _Run:
             return False
         problem, duration = self.best.problem, self.best.solution.duration
         if self.free is not None:
-            return self._within(int(self.free.value), duration)
+            return duration <= self.free.value * (1 + self.asked.effort.gap)
         if self._within(int(problem.quick_bound.value), duration):
             return True
         return self._within(int(problem.bound.value), duration)
 
     def _within(self, bound: int, duration: int) -> bool:
-        return duration <= bound * (1 + self.asked.effort.gap)
+        """Whether there is nothing to gain, or little and enough has been tried to gain it."""
+        little = duration <= bound * (1 + self.asked.effort.gap)
+        return duration <= bound or (little and self.spent >= self.asked.effort.modest)
 
     def _report(self, done: int, total: int, text: str) -> None:
         if self.best is not None:
