@@ -271,14 +271,14 @@ def write(results: Sequence[Result], effort: str) -> None:
 
 `make quality` renews this page: effort `{effort}`, {machine}. Times are in steps (one chunk over one link) where all
 links are alike, else in microseconds; the bound is what `pccl.lower_bound` proves (for any way to cut the data into
-chunks where their number is searched for); CPU time is that of one synthesis on two threads, after kernels are compiled.
-The goal is a time, or a gap. The last column is the best of the [baselines](baselines.md), cut into as many chunks as
-ours or not at all, and how many times longer it takes; it is empty where they would take minutes. `a100:2` and
-`mi250:2` are link tables without latencies.
+chunks where their number is searched for); CPU time is that of one synthesis on two threads, after kernels are
+compiled. The goal is a time, or a gap. The last column is the best of the [baselines](baselines.md), cut into as many
+chunks as ours or not at all, and how many times longer it takes; it is empty where they would take minutes. `a100:2`
+and `mi250:2` are link tables without latencies.
 
 What still misses: All-to-All on `a100:2` and `mi250:2` takes 0.3 % longer than `hierarchical`, which sends inside the
-box first, so that the slow links come last and end when the bound for whole chunks says. Our routes are 0.3 % above that
-bound; more knobs, orders, backward re-timing and 400 learned attempts did not find the last chunk."""
+box first, so that the slow links come last and end when the bound for whole chunks says. Our routes are 0.3 % above
+that bound; more knobs, orders, backward re-timing and 400 learned attempts did not find the last chunk."""
     PAGE.write_text("\n".join([head, *lines(results), ""]), encoding="utf-8")
 
 

@@ -1,0 +1,225 @@
+"""The solver: what it promises, when it stops, what it says, and that it always finds the same."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import pccl
+from pccl.synthesis import solver
+
+STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s
+EVEN = {"bandwidth": "1GB/s", "latency": "0ns"}
+MESH = pccl.topology.mesh(8, 8, **EVEN)
+
+
+def rows(kind, numbers, chunks):
+    return [kind(f"{8 * chunks}kB", range(8 * row, 8 * row + 8), chunks) for row in numbers]
+
+
+def steps(topology, *collectives, **settings):
+    return pccl.synthesize(topology, *collectives, **settings).duration / STEP
+
+
+# --- what we promise (all of it: python -m benchmarks.quality) -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topology", "chunks", "most"),
+    [
+        (MESH, 1, 32),
+        (pccl.topology.mesh(16, 16, **EVEN), 1, 128),
+        (pccl.topology.torus(4, 4, **EVEN), 8, 30),
+        (pccl.topology.ring(16, **EVEN), 4, 30),
+        (pccl.topology.ring(16, unidirectional=True, **EVEN), 4, 60),
+        (pccl.topology.hypercube(6, **EVEN), 1, 11),
+        (pccl.topology.hypercube(6, **EVEN), 4, 43),
+        (pccl.topology.fully_connected(16, **EVEN), 4, 4),
+    ],
+    ids=lambda value: value.name if isinstance(value, pccl.Topology) else str(value),
+)
+def test_all_gather(topology, chunks, most):
+    n = topology.num_npus
+    assert steps(topology, pccl.AllGather(f"{n * chunks}kB", chunks=chunks)) <= most
+    assert steps(topology, pccl.ReduceScatter(f"{n * chunks}kB", chunks=chunks)) <= most, "the mirror image"
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "chunks", "most"),
+    [
+        (pccl.AllGather, [4], 32, 76),
+        (pccl.AllGather, [2, 6], 8, 20),
+        (pccl.AllGather, [1, 3, 5, 7], 8, 30),
+        (pccl.AllGather, range(8), 8, 57),
+        (pccl.AllToAll, [4], 16, 47),
+        (pccl.AllToAll, [2, 6], 16, 68),
+        (pccl.AllToAll, range(8), 4, 64),
+    ],
+)
+def test_rows_of_the_mesh(kind, numbers, chunks, most):
+    assert steps(MESH, *rows(kind, numbers, chunks)) <= most
+
+
+@pytest.mark.parametrize("machine", ["dgx1", "a100:2", "ndv2:2"])
+def test_machines_come_near_the_bound(machine):
+    topology = pccl.topology.parse_topology(machine)
+    n = topology.num_npus
+    for kind, chunks in ((pccl.AllToAll, 16), (pccl.AllGather, 64), (pccl.ReduceScatter, 64)):
+        collective = kind(pccl.units.Bytes(10**9 // (64 * n) * 64 * n), chunks=chunks)
+        bound = pccl.lower_bound(topology, collective).value
+        assert pccl.synthesize(topology, collective).duration <= 1.03 * bound
+
+
+def test_an_all_reduce_is_no_slower_than_its_phases():
+    """And faster where latency dominates: the sum is collected midway, not at one of the ends."""
+    size = "64KiB"
+    phases = sum(steps(MESH, kind(size, chunks=1)) for kind in (pccl.ReduceScatter, pccl.AllGather))
+    assert steps(MESH, pccl.AllReduce(size, chunks=1)) <= 1.01 * phases
+    far = pccl.topology.mesh(5, 5, bandwidth="1GB/s", latency="1us")
+    found = pccl.synthesize(far, pccl.AllReduce("25B", chunks=1))
+    assert "sums collected midway" in found.provenance.method
+    assert found.duration < 9_000_000, "to the middle and back again are eight links, to a corner and back sixteen"
+
+
+# --- efforts, gaps, limits -------------------------------------------------------------------------------------------
+
+
+def test_fast_is_one_pass():
+    entries = []
+    pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 16), effort="fast", log=entries.append)
+    assert len(entries) == 1
+
+
+def test_more_effort_is_never_worse():
+    task = rows(pccl.AllToAll, [4], 4)
+    fast, balanced, thorough = (steps(MESH, *task, effort=effort) for effort in ("fast", "balanced", "thorough"))
+    assert thorough <= balanced <= fast
+
+
+def test_the_log_of_a_solver():
+    """Every line is better than the one before, and the last is what is returned."""
+    entries = []
+    found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 16), log=entries.append)
+    durations = [int(entry.best) for entry in entries]
+    assert durations == sorted(durations, reverse=True)
+    assert len(set(durations)) == len(durations) > 1
+    assert durations[-1] == found.duration
+    assert all(0 <= entry.gap == entry.best / entry.bound - 1 for entry in entries)
+    assert entries[-1].method in found.provenance.method
+
+
+def test_a_gap_that_is_good_enough():
+    task = rows(pccl.AllToAll, [4], 16)
+    entries = []
+    loose = pccl.synthesize(MESH, *task, gap=0.5, log=entries.append)
+    assert len(entries) == 1
+    assert loose.duration >= pccl.synthesize(MESH, *task).duration
+
+
+def test_a_time_limit():
+    begin = time.perf_counter()
+    found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 32), effort="thorough", time_limit=0.3)
+    assert time.perf_counter() - begin < 20, "a thorough search takes minutes"
+    pccl.verify(found)
+
+
+def test_what_was_found_so_far_survives_ctrl_c(monkeypatch):
+    """After the first solution, the second attempt is interrupted."""
+    calls = []
+
+    def attempt(*arguments):
+        calls.append(arguments)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    original = solver.attempt
+    monkeypatch.setattr(solver, "attempt", attempt)
+    found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 8))
+    assert len(calls) >= 2
+    pccl.verify(found)
+
+
+def test_ctrl_c_before_anything_was_found(monkeypatch):
+    def attempt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solver, "attempt", attempt)
+    with pytest.raises(KeyboardInterrupt):
+        pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 8))
+
+
+def test_the_same_every_time():
+    """Threads or not, whatever else the machine does meanwhile."""
+    task = rows(pccl.AllToAll, [4], 8)
+    found, others = [], []
+    busy = threading.Thread(target=lambda: others.append(pccl.synthesize(MESH, *rows(pccl.AllGather, [2], 8))))
+    found.append(pccl.synthesize(MESH, *task))
+    busy.start()
+    found.append(pccl.synthesize(MESH, *task))
+    busy.join()
+    assert found[0] == found[1]
+    assert found[0].provenance.method == found[1].provenance.method
+    assert pccl.synthesize(MESH, *task, seed=1) != found[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"effort": "heroic"}, "there is no effort 'heroic'; there are fast, balanced, thorough"),
+        ({"gap": -0.1}, "the gap must be a share from 0 on"),
+        ({"gap": "5%"}, "the gap must be a share from 0 on"),
+        ({"time_limit": 0}, "the time limit must be a positive number of seconds"),
+        ({"method": "magic"}, "there is no method 'magic'; there are earliest-arrival, price-guided, flooding"),
+        ({"method": "flooding", "order": "rounds"}, "flooding has no order"),
+    ],
+)
+def test_wrong_settings(settings, message):
+    with pytest.raises(pccl.PcclError, match=message):
+        pccl.synthesize(MESH, pccl.AllGather("64kB"), **settings)
+
+
+def test_flooding_knows_no_limits():
+    with pytest.raises(pccl.PcclError, match="flooding knows no limits of switches"):
+        pccl.synthesize(pccl.topology.switch(4, buffer=1), pccl.AllGather("4kB"), method="flooding")
+
+
+@pytest.mark.parametrize("method", ["earliest-arrival", "price-guided", "flooding"])
+def test_a_method_of_your_choice(method):
+    found = pccl.synthesize(MESH, *rows(pccl.AllGather, [4], 2), method=method)
+    assert found.provenance.method.startswith(f"balanced: {method.replace('-a', ' a')}")
+    pccl.verify(found)
+
+
+# --- how many chunks -------------------------------------------------------------------------------------------------
+
+
+def test_small_data_are_not_cut():
+    """Where latency is all, further chunks gain nothing."""
+    far = pccl.topology.mesh(4, 4, bandwidth="50GB/s", latency="10us")
+    assert pccl.synthesize(far, pccl.AllGather("1KiB")).collectives[0].chunks == 1
+
+
+def test_large_data_are_cut_so_that_transfers_overlap():
+    """Down a line of five, a broadcast of ten pieces takes 13 tenths of the time of one link, not four times that."""
+    line = pccl.topology.line(5, **EVEN)
+    whole = pccl.synthesize(line, pccl.Broadcast("1MB", chunks=1))
+    found = pccl.synthesize(line, pccl.Broadcast("1MB"))
+    assert found.collectives[0].chunks > 16
+    assert found.duration < 0.3 * whole.duration
+    assert pccl.synthesize(line, pccl.Broadcast("1MB"), effort="fast") == whole
+
+
+def test_chunks_divide_the_data():
+    """A share of 7 * 9 bytes can be cut into 3, 7, 9 or 21, but not into 2."""
+    line = pccl.topology.line(4, **EVEN)
+    assert pccl.synthesize(line, pccl.Broadcast("63B")).collectives[0].chunks in (7, 9, 21, 63)
+
+
+def test_chunks_that_are_given_stay():
+    given, free = pccl.Broadcast("1MB", chunks=2), pccl.Broadcast("1MB", root=3)
+    found = pccl.synthesize(pccl.topology.line(4, **EVEN), given, free)
+    assert found.collectives[0] == given
+    assert found.collectives[1].chunks == 2, "more would not help: the other takes as long as it takes"
