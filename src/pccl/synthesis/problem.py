@@ -102,5 +102,5 @@ class Problem:
         return sum(
             int(jobs.distance[jobs.row > 0].sum() / max(float(jobs.net.travel.mean()), 1)) + len(jobs.destination)
             for jobs in self.jobs("spread", self.steps)
-            if len(jobs)
+            if len(jobs.destination)
         )
