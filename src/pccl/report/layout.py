@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl.report.layouts import boxes, grids, npus, switches
-from pccl.report.layouts.curves import around_devices, lanes, shifted_curves
+from pccl.report.layouts.curves import around_devices, lanes, points_along, shifted_curves
 from pccl.report.layouts.sketch import Frame, Sketch, smallest_distance
 from pccl.report.layouts.spread import spread
 from pccl.topology import Topology
@@ -74,17 +74,19 @@ class Layout:
     @property
     def extent(self) -> tuple[float, float, float, float]:
         """Left, top, right and bottom of all devices, frames and curves."""
-        corners = [np.stack([self.x, self.y], axis=1), self.curves().reshape(-1, 2)]
+        bent = points_along(self.curves()[self.rise != 0], np.linspace(0, 1, 17))
+        corners = [np.stack([self.x, self.y], axis=1), bent.reshape(-1, 2)]
         corners += [np.array([[f.left, f.top], [f.right, f.bottom]]) for f in self.frames]
         points = np.concatenate(corners)
         (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
         return float(left), float(top), float(right), float(bottom)
 
-    def curves(self, gap: float = 0.0) -> Floats:
+    def curves(self, gap: float | Floats = 0.0) -> Floats:
         """Per link: start, two control points and end of its cubic Bézier curve, as an array (links, 4, 2).
 
         Curves lead from centre to centre. With a `gap`, each is moved to the right of its way by half of it, so that
-        the two directions of a cable are `gap` apart, and links parallel to it by one gap more each.
+        the two directions of a cable are `gap` apart, and links parallel to it by one gap more each. There may be a gap
+        for each link.
 
         Examples
         --------

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pccl.topology import Topology
 
-__all__ = ["around_devices", "lanes", "shifted_curves"]
+__all__ = ["around_devices", "lanes", "points_along", "shifted_curves"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -81,17 +81,17 @@ def _bow(start: Floats, end: Floats, others: Floats, middle: Floats, room: float
     clear = np.empty(len(rises))
     for i, rise in enumerate(rises):
         lean = np.array([length / 3])
-        points = _points(shifted_curves(start[None], end[None], lean, np.array([rise]), np.zeros(1))[0])
+        points = points_along(shifted_curves(start[None], end[None], lean, np.array([rise]), np.zeros(1))[0], _SAMPLES)
         clear[i] = np.sqrt(((points[:, None] - others[None]) ** 2).sum(axis=2).min())
     fine = np.flatnonzero(clear > room)
     return float(rises[fine[0] if len(fine) else np.argmax(clear)])
 
 
-def _points(curve: Floats) -> Floats:
-    t = _SAMPLES[:, None]
-    return np.asarray(
-        (1 - t) ** 3 * curve[0] + 3 * (1 - t) ** 2 * t * curve[1] + 3 * (1 - t) * t**2 * curve[2] + t**3 * curve[3]
-    )
+def points_along(curves: Floats, shares: Floats) -> Floats:
+    """Points at these shares of Bézier curves; an axis for them takes the place of that of the control points."""
+    t = shares[:, None]
+    a, b, c, d = (curves[..., i, None, :] for i in range(4))
+    return np.asarray((1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t**2 * c + t**3 * d)
 
 
 def _directions(start: Floats, end: Floats) -> tuple[Floats, Floats]:
