@@ -193,7 +193,7 @@ def test_the_time_expanded_network_of_the_paper(drawn):
     [
         ("mesh:5x5", pccl.Broadcast("25MiB", chunks=1), "25 devices"),
         ("mesh:4x4", pccl.AllToAll("16MiB", chunks=1), "transfers"),
-        ("line:14", pccl.Broadcast("14MiB", chunks=14), "moments"),
+        ("line:3", pccl.Broadcast("16MiB", chunks=32), "moments"),
     ],
 )
 def test_a_large_time_expanded_network_is_refused(tmp_path, text, collective, what):

@@ -127,7 +127,9 @@ class Canvas:
             size = min(TEXT, 0.34 * self.points)
             if size >= 4.5:
                 y, align = (frame.bottom + 0.08, "top") if frame.label_below else (frame.top - 0.08, "bottom")
-                self.axes.text(frame.left + 0.2, y, frame.label, fontsize=size, color=FAINT, va=align)
+                patch = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+                left = frame.left + 0.2
+                self.axes.text(left, y, frame.label, fontsize=size, color=FAINT, va=align, bbox=patch, zorder=2.5)
 
     def _numbers(self, fills: Sequence[Sequence[str]]) -> None:
         digits = len(str(self.network.num_devices - 1))

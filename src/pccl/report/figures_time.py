@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from matplotlib import colormaps
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 
 __all__ = ["timeline", "utilization"]
 
+Ints: TypeAlias = "NDArray[np.int64]"
+
 _DASHES = ((), (5, 2), (2, 1.5), (7, 2, 2, 2), (1, 1.2), (8, 2), (4, 1, 1, 1), (3, 3), (10, 2))
-_INTERVALS, _CELLS = 240, 400
+_INTERVALS = 300
 _MOST_BARS = 4_000  # transfers drawn one by one
 _LINKS, _MOST_LINKS = 40, 2_000
 
@@ -59,15 +61,17 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
     labels = [_run_label(name, result) for name, result in results.items()]
     figure, axes = paper(6.0, 3.0, "Links that are busy over time", subtitle_of(algorithm),
                          left=0.7, bottom=0.55, right=legend_width(labels) + 0.2)  # fmt: skip
+    curves: list[NDArray[np.float64]] = []
     for number, (label, result) in enumerate(zip(labels, results.values(), strict=True)):
         intervals = max(20, round(_INTERVALS * int(result.finish) / max(last, 1)))
         moments = np.linspace(0, int(result.finish) / factor, intervals + 1)
-        shares = 100 * result.utilization_over_time(intervals)
-        axes.stairs(shares, moments, baseline=0, label=label, color=COLOURS[number % len(COLOURS)], linewidth=1.4,
+        curves.append(100 * result.utilization_over_time(intervals))
+        axes.stairs(curves[-1], moments, baseline=0, label=label, color=COLOURS[number % len(COLOURS)], linewidth=1.4,
                     linestyle=(0, _DASHES[number % len(_DASHES)] or (None)) if number else "solid",
                     gid=f"run-{number}")  # fmt: skip
     axes.set_xlim(0, max(last / factor, 1e-9) * 1.01)
-    axes.set_ylim(0, 104)
+    busiest = max(float(np.max(shares)) for shares in curves)
+    axes.set_ylim(0, 104 if busiest > 50 else max(10.0, 1.1 * busiest))
     axes.set_xlabel(f"time ({unit})")
     axes.set_ylabel("links busy (%)")
     _plain(axes)
@@ -88,30 +92,63 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
     rows[shown] = np.arange(len(shown))
     row = rows[algorithm.transfers.link]
     inside = np.flatnonzero(row >= 0)
-    bars = len(inside) <= _MOST_BARS
+    chart = _bars if len(inside) <= _MOST_BARS else _cells
+    return chart(result, shown, row[inside], inside)
+
+
+def _bars(result: Simulation, shown: Ints, row: Ints, transfers: Ints) -> Figure:
+    """A bar per transfer, in the colour of its process group."""
+    algorithm = result.algorithm
     groups, of_collective = groups_of(algorithm.topology, algorithm.collectives)
-    handles = _bar_handles(groups) if bars else []
-    right = legend_width([str(handle.get_label()) for handle in handles]) if bars else 1.0
+    group = np.array(of_collective)[algorithm.conditions.collective[algorithm.transfers.chunk[transfers]]]
+    handles = _handles([groups[number] for number in np.unique(group).tolist()])
+    right = legend_width([str(handle.get_label()) for handle in handles]) + 0.2
+    figure, axes, factor, unit = _link_axes(result, shown, right)
+    begin, end = (time[transfers] / factor for time in (result.start, result.start + result.hold))
+    corners = np.stack([begin, row - 0.4, begin, row + 0.4, end, row + 0.4, end, row - 0.4], axis=1).reshape(-1, 4, 2)
+    colours = [groups[number].colour for number in group.tolist()]
+    edge = 0.4 if len(corners) <= 1_000 else 0.15
+    axes.add_collection(
+        PolyCollection(list(corners), facecolors=colours, edgecolors="white", linewidths=edge, gid="transfers")
+    )
+    axes.set_xlabel(f"time ({unit})")
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, borderaxespad=0.0)
+    first = _first_of_device(result, shown)
+    if 2 * len(first) < len(shown) + 20:
+        axes.hlines(first[1:] - 0.5, 0, 1, transform=axes.get_yaxis_transform(), color="#CCCCCC", linewidth=0.4)
+    return figure
+
+
+def _cells(result: Simulation, shown: Ints, row: Ints, transfers: Ints) -> Figure:
+    """For each link and interval the share for which the link is held, in colour; what is idle stays white."""
+    figure, axes, factor, unit = _link_axes(result, shown, 1.2)
+    begin, finish = result.start[transfers], int(result.finish)
+    shares = 100 * shares_over_time(row, begin, begin + result.hold[transfers], (len(shown), _INTERVALS), finish)
+    shares[shares == 0] = np.nan
+    scale, heat = Normalize(0, 100), colormaps[HEAT].with_extremes(bad="white")
+    extent = (0.0, finish / factor, len(shown) - 0.5, -0.5)
+    axes.imshow(shares, cmap=heat, norm=scale, aspect="auto", interpolation="nearest", extent=extent, gid="shares")
+    axes.set_xlabel(f"time ({unit}); {len(transfers):,} transfers are too many to draw one by one")
+    box, width = axes.get_position(), figure.get_figwidth()
+    beside = figure.add_axes((box.x1 + 0.15 / width, box.y0, 0.13 / width, box.height))
+    bar = figure.colorbar(ScalarMappable(scale, HEAT), cax=beside)
+    bar.set_label("link held (%)", fontsize=TEXT)
+    bar.outline.set_visible(False)
+    return figure
+
+
+def _link_axes(result: Simulation, shown: Ints, right: float) -> tuple[Figure, Axes, int, str]:
+    """Axes with a row for each link, and the unit of time, in picoseconds and by name."""
     height = float(np.clip(0.17 * len(shown), 0.8, 9.0))
-    figure, axes = paper(7.0, height, _timeline_title(algorithm, len(shown)), subtitle_of(algorithm),
-                         left=0.9, bottom=0.55, right=right + 0.2)  # fmt: skip
+    title, subtitle = _timeline_title(result.algorithm, len(shown)), subtitle_of(result.algorithm)
+    figure, axes = paper(7.0, height, title, subtitle, left=0.9, bottom=0.55, right=right)
     factor, unit = time_unit(int(result.finish))
-    if bars:
-        colours = [groups[of_collective[c]].colour for c in range(len(of_collective))]
-        chunk = algorithm.transfers.chunk[inside]
-        _bars(axes, row[inside], result.start[inside] / factor, (result.start + result.hold)[inside] / factor,
-              [colours[c] for c in algorithm.conditions.collective[chunk].tolist()])  # fmt: skip
-        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, borderaxespad=0.0)
-    else:
-        _cells(figure, axes, result, row[inside], inside, len(shown), factor)
     axes.set_xlim(0, max(int(result.finish) / factor, 1e-9))
     axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
-    axes.set_xlabel(f"time ({unit})" if bars else f"time ({unit}); transfers are too many to draw one by one")
-    first = _link_labels(axes, algorithm, shown, height)
-    if bars and 3 * len(first) < 72 * height:
-        axes.hlines(first[1:] - 0.5, 0, 1, transform=axes.get_yaxis_transform(), color="#CCCCCC", linewidth=0.4)
+    axes.set_ylabel("link (from → to)")
     _plain(axes)
-    return figure
+    _link_labels(axes, result, shown, 72 * height)
+    return figure, axes, factor, unit
 
 
 def _baseline_names(against: str | Sequence[str]) -> list[str]:
@@ -137,7 +174,7 @@ def _run_label(name: str, result: Simulation) -> str:
     return f"{name}: {time_text(int(result.finish))}, {mean:.0%} busy"
 
 
-def _busiest(result: Simulation, most: int) -> NDArray[np.int64]:
+def _busiest(result: Simulation, most: int) -> Ints:
     """The links that are used most, ordered by the devices that they join."""
     topology, busy = result.algorithm.topology, result.link_busy
     used = np.flatnonzero(busy)
@@ -152,51 +189,30 @@ def _timeline_title(algorithm: Algorithm, shown: int) -> str:
     return f"When links are held: all {used:,} links that are used"
 
 
-def _bars(axes: Axes, row: Any, begin: Any, end: Any, colours: Sequence[str]) -> None:
-    corners = np.stack([begin, row - 0.4, begin, row + 0.4, end, row + 0.4, end, row - 0.4], axis=1).reshape(-1, 4, 2)
-    edge = 0.4 if len(corners) <= 1_000 else 0.15
-    axes.add_collection(
-        PolyCollection(list(corners), facecolors=colours, edgecolors="white", linewidths=edge, gid="transfers")
-    )
-
-
-def _bar_handles(groups: Sequence[Any]) -> list[Patch]:
+def _handles(groups: Sequence[Any]) -> list[Patch]:
     handles = [Patch(color=group.colour, label=clean(group.label)) for group in groups[:MOST_NAMED]]
     if len(groups) > MOST_NAMED:
         handles.append(Patch(alpha=0, label=f"and {len(groups) - MOST_NAMED} more; colours repeat"))
     return handles
 
 
-def _cells(figure: Figure, axes: Axes, result: Simulation, row: Any, transfers: Any, count: int, factor: int) -> None:
-    begin, finish = result.start[transfers], int(result.finish)
-    shares = 100 * shares_over_time(row, begin, begin + result.hold[transfers], (count, _CELLS), finish)
-    scale, heat = Normalize(0, 100), colormaps[HEAT].with_extremes(bad="white")
-    shares[shares == 0] = np.nan
-    extent = (0.0, finish / factor, count - 0.5, -0.5)
-    axes.imshow(shares, cmap=heat, norm=scale, aspect="auto", interpolation="nearest", extent=extent, gid="shares")
-    width = figure.get_figwidth()
-    box = axes.get_position()
-    bar = figure.colorbar(
-        ScalarMappable(scale, HEAT), cax=figure.add_axes((box.x1 + 0.15 / width, box.y0, 0.13 / width, box.height))
-    )
-    bar.set_label("link held (%)", fontsize=TEXT)
-    bar.outline.set_visible(False)
-
-
-def _link_labels(axes: Axes, algorithm: Algorithm, shown: NDArray[np.int64], height: float) -> NDArray[np.int64]:
-    """A label per link, or where that would be too narrow one per device that sends; returns the first row of each."""
-    src, dst = algorithm.topology.src[shown], algorithm.topology.dst[shown]
-    first = np.flatnonzero(np.diff(src, prepend=-1))
-    size = 72 * height / max(len(shown), 1)
+def _link_labels(axes: Axes, result: Simulation, shown: Ints, points: float) -> None:
+    """A label per link, or where the height of the figure in points is too little for that, one per device."""
+    topology, first = result.algorithm.topology, _first_of_device(result, shown)
+    src, dst = topology.src[shown].tolist(), topology.dst[shown].tolist()
+    size = points / max(len(shown), 1)
     if size >= 6.5:
-        axes.set_yticks(range(len(shown)), [f"{a} → {b}" for a, b in zip(src.tolist(), dst.tolist(), strict=True)])
+        axes.set_yticks(range(len(shown)), [f"{a} → {b}" for a, b in zip(src, dst, strict=True)])
     else:
-        every = int(np.ceil(8.0 * len(first) / (72 * height)))
+        every = int(np.ceil(8.0 * len(first) / points))
         middle = (first + np.append(first[1:], len(shown)) - 1) / 2
-        axes.set_yticks(middle[::every], [f"from {a}" for a in src[first][::every].tolist()])
+        axes.set_yticks(middle[::every], [f"from {src[row]}" for row in first[::every].tolist()])
     axes.tick_params(axis="y", length=0, labelsize=min(7.0, max(size, 6.0)))
-    axes.set_ylabel("link (from → to)")
-    return first
+
+
+def _first_of_device(result: Simulation, shown: Ints) -> Ints:
+    """The first row of each device that sends."""
+    return np.flatnonzero(np.diff(result.algorithm.topology.src[shown], prepend=-1))
 
 
 def _plain(axes: Axes) -> None:
