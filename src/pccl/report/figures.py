@@ -1,6 +1,7 @@
 """Figures of algorithms and topologies: what there is, checked before any work; drawing is left to the other modules.
 
 figures_style     colours, paper and saving
+figures_canvas    the network, for figures on it
 figures_network   topology and heatmap
 figures_time      utilization and timeline
 figures_ten       ten

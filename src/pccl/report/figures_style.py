@@ -133,6 +133,11 @@ def _short(text: str, most: int = 24) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def legend_height(entries: int) -> float:
+    """Inches that a legend of so many entries takes."""
+    return 0.4 + 0.175 * entries
+
+
 def legend_width(labels: Sequence[str]) -> float:
     """Inches that a legend with these labels takes."""
     return 0.55 + 0.072 * max(map(len, labels), default=0)

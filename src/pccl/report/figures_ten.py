@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from pccl.algorithm import Algorithm
 from pccl.algorithm.core import time_text
 from pccl.errors import PcclError
-from pccl.report.figures_style import COLOURS, FAINT, legend_width, paper, subtitle_of, time_unit
+from pccl.report.figures_style import COLOURS, FAINT, legend_height, legend_width, paper, subtitle_of, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def time_expanded_network(algorithm: Algorithm) -> Figure:
     factor, unit = time_unit(int(moments[-1]))
     colours, handles = _chunk_colours(algorithm)
     width = float(np.clip(0.85 * (len(moments) - 1), 3.0, 11.0))
-    height = max(1.2, 0.5 * (topology.num_devices - 1) + 0.4)
+    height = max(legend_height(len(handles)), 0.5 * (topology.num_devices - 1) + 0.4)
     right = legend_width([str(handle.get_label()) for handle in handles]) + 0.3
     figure, axes = paper(
         width, height, "Time-expanded network", subtitle_of(algorithm), left=0.8, bottom=0.6, right=right

@@ -23,6 +23,7 @@ from pccl.report.figures_style import (
     TEXT,
     clean,
     groups_of,
+    legend_height,
     legend_width,
     paper,
     shares_over_time,
@@ -103,7 +104,7 @@ def _bars(result: Simulation, shown: Ints, row: Ints, transfers: Ints) -> Figure
     group = np.array(of_collective)[algorithm.conditions.collective[algorithm.transfers.chunk[transfers]]]
     handles = _handles([groups[number] for number in np.unique(group).tolist()])
     right = legend_width([str(handle.get_label()) for handle in handles]) + 0.2
-    figure, axes, factor, unit = _link_axes(result, shown, right)
+    figure, axes, factor, unit = _link_axes(result, shown, right, len(handles))
     begin, end = (time[transfers] / factor for time in (result.start, result.start + result.hold))
     corners = np.stack([begin, row - 0.4, begin, row + 0.4, end, row + 0.4, end, row - 0.4], axis=1).reshape(-1, 4, 2)
     colours = [groups[number].colour for number in group.tolist()]
@@ -121,7 +122,7 @@ def _bars(result: Simulation, shown: Ints, row: Ints, transfers: Ints) -> Figure
 
 def _cells(result: Simulation, shown: Ints, row: Ints, transfers: Ints) -> Figure:
     """For each link and interval the share for which the link is held, in colour; what is idle stays white."""
-    figure, axes, factor, unit = _link_axes(result, shown, 1.2)
+    figure, axes, factor, unit = _link_axes(result, shown, 1.2, 5)
     begin, finish = result.start[transfers], int(result.finish)
     shares = 100 * shares_over_time(row, begin, begin + result.hold[transfers], (len(shown), _INTERVALS), finish)
     shares[shares == 0] = np.nan
@@ -137,11 +138,11 @@ def _cells(result: Simulation, shown: Ints, row: Ints, transfers: Ints) -> Figur
     return figure
 
 
-def _link_axes(result: Simulation, shown: Ints, right: float) -> tuple[Figure, Axes, int, str]:
+def _link_axes(result: Simulation, shown: Ints, right: float, entries: int) -> tuple[Figure, Axes, int, str]:
     """Axes with a row for each link, and the unit of time, in picoseconds and by name."""
-    height = float(np.clip(0.17 * len(shown), 0.8, 9.0))
+    height = float(np.clip(0.17 * len(shown), legend_height(entries), 9.0))
     title, subtitle = _timeline_title(result.algorithm, len(shown)), subtitle_of(result.algorithm)
-    figure, axes = paper(7.0, height, title, subtitle, left=0.9, bottom=0.55, right=right)
+    figure, axes = paper(7.0, height, title, subtitle, left=1.05, bottom=0.55, right=right)
     factor, unit = time_unit(int(result.finish))
     axes.set_xlim(0, max(int(result.finish) / factor, 1e-9))
     axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
