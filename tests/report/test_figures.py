@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import pccl
+from pccl.cli.plot import KINDS as COMMAND_KINDS
 from pccl.errors import FormatError, PcclError
 from pccl.report.figures import KINDS, SUFFIXES, plot
 from pccl.report.figures_style import COLOURS, groups_of, readable_on, shares_over_time
@@ -264,7 +267,21 @@ def test_numbers_can_be_read_on_every_colour(colour):
     assert contrast > 3  # what the accessibility guidelines ask of large or bold text
 
 
+def test_every_picture_of_the_pages_has_its_line_in_the_script():
+    folder = Path(__file__).parents[2] / "docs" / "images"
+    script = runpy.run_path(str(folder / "make.py"))
+    pages = "".join((folder.parent / f"{name}.md").read_text(encoding="utf-8") for name in ("figures", "gallery"))
+    drawn = {f"topology-{name}.svg" for name in script["TOPOLOGIES"]}
+    drawn |= set(re.findall(r'"([\w-]+\.svg)"', (folder / "make.py").read_text(encoding="utf-8")))
+    assert drawn == {file.name for file in folder.glob("*.svg")} == set(re.findall(r"images/([\w-]+\.svg)", pages))
+
+
 class TestCommand:
+    def test_its_help_knows_what_there_is(self):
+        said = program("plot", "--help").stdout
+        assert tuple(KINDS) == COMMAND_KINDS
+        assert all(word in said for word in (*KINDS, *SUFFIXES))
+
     def test_algorithms_and_networks(self, gathers, tmp_path):
         gathers.save(tmp_path / "a.pccl")
         for kind in KINDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pccl.report.layout import Layout, layout
-from pccl.topology import Link, Switch, Topology, grid, parse_topology, ring, zoo
+from pccl.topology import Link, Switch, Topology, dragonfly, grid, parse_topology, ring, zoo
 from tests.strategies import networks, topologies
 
 
@@ -39,7 +40,7 @@ def touched(topology: Topology, drawing: Layout) -> int:
     return count
 
 
-@given(topologies() | networks())
+@given(topologies(absent=True) | networks())
 def test_no_two_devices_touch(topology):
     drawing = layout(topology)
     assert np.all(np.isfinite(drawing.x) & np.isfinite(drawing.y))
@@ -130,7 +131,7 @@ def test_boxes_frame_their_npus_and_leave_shared_switches_outside(text, boxes, n
         own = np.flatnonzero(inside & (topology.kind == 0))
         assert own.tolist() == list(range(number * npus, (number + 1) * npus))
         assert not any(topology.labels[s].startswith(("infiniband", "rail")) for s in np.flatnonzero(inside))
-    for a, b in zip(drawing.frames, drawing.frames[1:], strict=False):
+    for a, b in combinations(drawing.frames, 2):
         assert a.right < b.left or b.right < a.left or a.bottom < b.top or b.bottom < a.top
 
 
@@ -141,6 +142,16 @@ def test_boxes_are_found_without_a_shape():
         [Switch(machine.labels[s]) for s in machine.switches])  # fmt: skip
     assert plain.shape == (16,)
     assert len(layout(plain).frames) == 2
+
+
+@given(st.integers(2, 7), st.integers(2, 7), st.integers(1, 9))
+def test_groups_of_a_dragonfly_do_not_touch(groups, routers, npus):
+    drawing = layout(dragonfly(groups, routers, npus))
+    assert drawing.kind == "groups"
+    assert len(drawing.frames) == groups
+    assert distances(drawing).min() > 0.5
+    for a, b in combinations(drawing.frames, 2):
+        assert a.right < b.left or b.right < a.left or a.bottom < b.top or b.bottom < a.top
 
 
 def test_trees_stand_in_levels():

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl.report.layouts.npus import sketch_of_pairs
-from pccl.report.layouts.sketch import Sketch, adjacency, circle, frame_around, pairs_of
+from pccl.report.layouts.sketch import Sketch, adjacency, circle, frame_around, pairs_of, row, smallest_distance
 from pccl.topology import Topology
 
 __all__ = ["as_groups", "as_hosts", "as_levels", "as_star"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_ABREAST = 4  # NPUs of a router side by side
 _WIDEST = 48  # NPUs side by side under a tree; of more, some stand below others
 
 
@@ -36,8 +37,8 @@ def as_levels(topology: Topology) -> Sketch | None:
         return None
     xy = np.zeros((topology.num_devices, 2))
     joined = adjacency(topology.num_devices, pairs)
-    leaves, below = np.unique(home, return_counts=True)
-    columns = max(1, min(int(below.max()), int(_WIDEST // len(leaves))))
+    leaves, hosts = np.unique(home, return_counts=True)
+    columns = max(1, min(int(hosts.max()), int(_WIDEST // len(leaves))))
     start = 0.0
     for leaf in leaves.tolist():
         npus = np.flatnonzero(home == leaf)
@@ -47,11 +48,12 @@ def as_levels(topology: Topology) -> Sketch | None:
     width, top = start - 1.5, int(levels.max())
     height = max(1.5, 0.35 * width / top)
     for level in range(1, top + 1):
-        middle = {s: float(np.mean([xy[d, 0] for d in joined[s] if levels[d] < level])) for s in _where(levels, level)}
+        below = {s: [xy[d, 0] for d in joined[s] if levels[d] < level] for s in _where(levels, level)}
+        middle = {s: float(np.mean(x)) if x else width / 2 for s, x in below.items()}
         order = sorted(middle, key=lambda s: (middle[s], s))
-        spaced = (np.arange(len(order)) + 0.5) * width / len(order)
-        xy[order, 0] = [middle[s] for s in order] if level == 1 else spaced
-        xy[order, 1] = -height * level
+        xy[order] = row(len(order), max(1.0, width / len(order)), -height * level, width / 2)
+        if level == 1:
+            xy[order, 0] = [middle[s] for s in order]
     return Sketch("levels", xy)
 
 
@@ -61,21 +63,26 @@ def as_groups(topology: Topology) -> Sketch | None:
     groups = None if home is None else _cliques(topology)
     if home is None or groups is None:
         return None
-    routers = max(map(len, groups))
-    hosts = int(np.unique(home, return_counts=True)[1].max())
-    size = 1.3 * max(1.0, 0.5 / np.sin(np.pi / max(routers, 2)))
-    reach = size + 0.8 + 0.45 * min(hosts, 4)
+    inside = [_group(topology, home, group) for group in groups]
+    room = 0.5 + max(float(np.abs(points).max()) for _, points in inside)
     xy = np.zeros((topology.num_devices, 2))
     frames = []
-    for number, (group, centre) in enumerate(zip(groups, circle(len(groups), 2.5 * reach + 0.6), strict=True)):
-        ring = circle(len(group), least=size)
-        xy[group] = centre + ring
-        for router, place in zip(group, ring, strict=True):
-            npus = np.flatnonzero(home == router)
-            xy[npus] = xy[router] + _fan(len(npus), place)
-        inside = np.concatenate([group, np.flatnonzero(np.isin(home, group))])
-        frames.append(frame_around(xy[inside], f"group {number}", 0.5))
+    # Neighbouring frames do not touch, even if they are at a corner of each other.
+    for number, centre in enumerate(circle(len(groups), 2 * np.sqrt(2) * room + 0.4)):
+        devices, points = inside[number]
+        xy[devices] = centre + points
+        frames.append(frame_around(xy[devices], f"group {number}", 0.5))
     return Sketch("groups", xy, tuple(frames))
+
+
+def _group(topology: Topology, home: Ints, routers: list[int]) -> tuple[Ints, Floats]:
+    """Switches on a circle around the origin, with their NPUs on its outside: the devices and their places."""
+    hosts = [np.flatnonzero(home == router) for router in routers]
+    widest = 0.8 * min(max(map(len, hosts)), _ABREAST) + 0.2
+    share = 2 * np.sin(np.pi / max(len(routers), 2))
+    ring = circle(len(routers), least=max(1.3, 1.3 / share, widest / share - 1))
+    places = [ring, *(place + _fan(len(npus), place) for npus, place in zip(hosts, ring, strict=True))]
+    return np.concatenate([routers, *hosts]).astype(np.int64), np.concatenate(places)
 
 
 def as_hosts(topology: Topology) -> Sketch | None:
@@ -90,7 +97,7 @@ def as_hosts(topology: Topology) -> Sketch | None:
     xy = np.zeros((topology.num_devices, 2))
     hosts = int(np.bincount(home).max())
     reach = max(1.0, 0.4 + 0.5 / np.sin(np.pi / max(hosts, 2)))
-    xy[first:] = switches.xy * (2 * reach + 1.0)
+    xy[first:] = switches.xy * (2 * reach + 1.0) / smallest_distance(switches.xy)
     for switch in np.unique(home).tolist():
         npus = np.flatnonzero(home == switch)
         turned = circle(len(npus), least=reach) @ _turn(0.35)
@@ -140,9 +147,9 @@ def _cliques(topology: Topology) -> list[list[int]] | None:
 
 
 def _fan(count: int, outwards: Floats) -> Floats:
-    """Points in rows of up to four, on the outside of a switch."""
-    y, x = np.divmod(np.arange(count), 4)
-    wide = np.minimum(count - 4 * y, 4)
+    """Points in rows, on the outside of a switch."""
+    y, x = np.divmod(np.arange(count), _ABREAST)
+    wide = np.minimum(count - _ABREAST * y, _ABREAST)
     across = (x - (wide - 1) / 2) * 0.8
     ahead = 1.0 + 0.75 * y
     angle = np.arctan2(outwards[0], -outwards[1])
