@@ -63,7 +63,7 @@ def as_groups(topology: Topology) -> Sketch | None:
     groups = None if home is None else _cliques(topology)
     if home is None or groups is None:
         return None
-    inside = [_group(topology, home, group) for group in groups]
+    inside = [_group(home, group) for group in groups]
     room = 0.5 + max(float(np.abs(points).max()) for _, points in inside)
     xy = np.zeros((topology.num_devices, 2))
     frames = []
@@ -75,7 +75,7 @@ def as_groups(topology: Topology) -> Sketch | None:
     return Sketch("groups", xy, tuple(frames))
 
 
-def _group(topology: Topology, home: Ints, routers: list[int]) -> tuple[Ints, Floats]:
+def _group(home: Ints, routers: list[int]) -> tuple[Ints, Floats]:
     """Switches on a circle around the origin, with their NPUs on its outside: the devices and their places."""
     hosts = [np.flatnonzero(home == router) for router in routers]
     widest = 0.8 * min(max(map(len, hosts)), _ABREAST) + 0.2
