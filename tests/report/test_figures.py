@@ -217,7 +217,7 @@ def test_any_topology_can_be_drawn(tmp_path, topology):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_algorithm_that_does_nothing_can_be_drawn(tmp_path, kind):
     alone = Topology.from_links(1, [], [Switch("$x$\x07")], name="one $\\frac$ \x1b 孤独")
-    algorithm = pccl.synthesize(alone, pccl.AllGather("1MiB"))
+    algorithm = pccl.Algorithm.build(alone, [pccl.AllGather("1MiB", chunks=1)], [], [], [])
     assert algorithm.plot(kind, tmp_path / "none.svg").stat().st_size > 1_000
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pccl.report.layout import Layout, layout
@@ -40,6 +40,7 @@ def touched(topology: Topology, drawing: Layout) -> int:
     return count
 
 
+@settings(deadline=None)
 @given(topologies(absent=True) | networks())
 def test_no_two_devices_touch(topology):
     drawing = layout(topology)
@@ -59,6 +60,7 @@ def test_every_network_with_a_name_can_be_drawn(text):
     assert drawing.y.max() <= bottom
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 4), min_size=2, max_size=4).filter(lambda shape: sum(s > 1 for s in shape) > 1), st.data()
 )
@@ -144,6 +146,7 @@ def test_boxes_are_found_without_a_shape():
     assert len(layout(plain).frames) == 2
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.integers(2, 7), st.integers(2, 7), st.integers(1, 9))
 def test_groups_of_a_dragonfly_do_not_touch(groups, routers, npus):
     drawing = layout(dragonfly(groups, routers, npus))
