@@ -178,6 +178,12 @@ class Algorithm:
 
         save(self, path)
 
+    def plot(self, kind: str, path: str | Path, **options: Any) -> Path:
+        """Draw a figure, see :func:`pccl.report.plot`: ``algorithm.plot("heatmap", "heat.svg")``."""
+        from pccl.report import plot
+
+        return plot(self, kind, path, **options)
+
     def summary(self) -> str:
         """What was asked and what was found, for people."""
         return "\n".join(f"{name:<12} {text}" for name, text in self.facts().items())

@@ -20,6 +20,7 @@ from pccl.cli.console import examples, print_error
 from pccl.cli.export import export
 from pccl.cli.importing import import_file
 from pccl.cli.inspect import show, verify
+from pccl.cli.plot import plot
 from pccl.cli.simulate import simulate
 from pccl.cli.synthesize import synthesize
 from pccl.cli.topology import topology
@@ -80,7 +81,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (synthesize, verify, show, simulate, bound, compare, export, check, import_file, topology):
+for command in (synthesize, verify, show, simulate, bound, compare, export, check, import_file, plot, topology):
     main.add_command(command)
 
 
