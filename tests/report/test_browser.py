@@ -10,9 +10,8 @@ from pccl.report.html_traffic import latest_chunks
 from tests.report import pages
 from tests.report.browser import CHROMIUM, Browser
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed; 'apt-get install chromium' does that"
-)
+if CHROMIUM is None:
+    pytest.skip("Chromium is not installed; 'apt-get install chromium' does that", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
