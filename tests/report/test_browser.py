@@ -210,7 +210,9 @@ def test_one_chunk_can_be_followed(browser):
     chunk = int(latest_chunks(algorithm, 1)[0])
     t = algorithm.transfers
     rows = (t.chunk == chunk).nonzero()[0]
+    choose(browser, "time", 1000)
     choose(browser, "chunk", chunk)
+    assert moving(browser) >= 1  # time has gone back to when there is something to see
     now = int(t.start[rows[0]] + t.arrival[rows[0]]) // 2
     choose(browser, "time", round(now / int(algorithm.duration) * 1000))
     assert 1 <= moving(browser) <= len(rows)

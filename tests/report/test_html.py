@@ -230,6 +230,9 @@ def test_an_algorithm_that_does_nothing(tmp_path):
     assert pccl.report(algorithm, tmp_path / "idle.html")["chunks shown"] == "all"
     text = Outline((tmp_path / "idle.html").read_text(encoding="utf-8")).text
     assert "The busiest links: there are none." in text
+    alone = pccl.Topology.from_links(1, [])
+    pccl.report(pccl.synthesize(alone, pccl.AllGather("1kB", chunks=1)), tmp_path / "alone.html")
+    assert len(pages.contents(tmp_path / "alone.html")[1]["x"]) == 1
 
 
 def test_a_wrong_algorithm_has_no_page(tmp_path):
@@ -239,6 +242,8 @@ def test_a_wrong_algorithm_has_no_page(tmp_path):
     assert not (tmp_path / "wrong.html").exists()
     with pytest.raises(pccl.PcclError, match="a report is about an algorithm, not 'ring:4'"):
         pccl.report("ring:4", tmp_path / "wrong.html")
+    with pytest.raises(pccl.FormatError, match="there is no folder"):
+        pccl.report(wrong, tmp_path / "no" / "wrong.html")
     with pytest.raises(pccl.PcclError, match=r"a list of names, such as \['ring'\]"):
         pccl.report(wrong, tmp_path / "wrong.html", baselines="ring")
 

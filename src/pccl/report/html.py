@@ -21,7 +21,7 @@ from pccl._files import replacing
 from pccl._version import __version__
 from pccl.algorithm import Algorithm
 from pccl.algorithm import verify as check
-from pccl.errors import PcclError
+from pccl.errors import FormatError, PcclError
 from pccl.report import html_text as text
 from pccl.report.html_columns import pack
 from pccl.report.html_data import busy_time, columns, document
@@ -81,6 +81,8 @@ def report(
         raise PcclError(f"a report is about an algorithm, not {algorithm!r}; pccl.load reads one from a file")
     if isinstance(baselines, str):
         raise PcclError(f"baselines must be a list of names, such as [{baselines!r}], or True or False")
+    if not Path(path).parent.is_dir():
+        raise FormatError(f"cannot write {path}: there is no folder {Path(path).parent}")
     if verify:
         check(algorithm)
     wanted = None if baselines is True else list(baselines or ())

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl.algorithm import Algorithm
+from pccl.algorithm.core import grouped
 
 __all__ = ["Load", "Sample", "chunk_finish", "latest_chunks", "load_over_time", "sample"]
 
@@ -95,6 +96,8 @@ def load_over_time(algorithm: Algorithm, *, intervals: int = INTERVALS, most_cel
 def sample(algorithm: Algorithm, *, most: int = MOST_TRANSFERS, seed: int = 0) -> Sample:
     """All chunks if they have at most so many transfers; otherwise the latest ones and some of every collective.
 
+    A sample has no chunks that never move.
+
     Examples
     --------
     >>> import pccl
@@ -105,12 +108,14 @@ def sample(algorithm: Algorithm, *, most: int = MOST_TRANSFERS, seed: int = 0) -
     t, count = algorithm.transfers, len(algorithm.conditions)
     if len(t) <= most:
         return Sample(np.arange(count), np.arange(len(t)))
-    first = np.searchsorted(t.chunk, np.arange(count + 1))
-    order = np.concatenate([latest_chunks(algorithm, LATEST), _mixed(algorithm.conditions.collective, seed)])
-    order = order[np.sort(np.unique(order, return_index=True)[1])]
-    chosen = np.sort(order[np.cumsum(np.diff(first)[order]) <= most])
-    rows = np.concatenate([np.arange(first[chunk], first[chunk + 1]) for chunk in chosen.tolist()] or [np.arange(0)])
-    return Sample(chosen, rows)
+    transfers = np.bincount(t.chunk, minlength=count)
+    others = transfers > 0
+    latest = latest_chunks(algorithm, LATEST)
+    others[latest] = False
+    order = np.concatenate([latest, _mixed(algorithm, np.flatnonzero(others), seed)])
+    shown = np.zeros(count, np.bool_)
+    shown[order[np.cumsum(transfers[order]) <= most]] = True
+    return Sample(np.flatnonzero(shown), np.flatnonzero(shown[t.chunk]))
 
 
 def latest_chunks(algorithm: Algorithm, most: int) -> Ints:
@@ -130,13 +135,13 @@ def chunk_finish(algorithm: Algorithm) -> Ints:
     return finish
 
 
-def _mixed(collective: NDArray[np.int32], seed: int) -> Ints:
-    """All chunks at random, such that any number of first ones has its share of every collective."""
-    count = np.bincount(collective)
-    shuffled = np.random.default_rng(seed).permutation(len(collective))
-    by_collective = shuffled[np.argsort(collective[shuffled], kind="stable")]
-    rank = np.arange(len(collective)) - np.repeat(np.cumsum(count) - count, count)
-    return by_collective[np.argsort(rank / np.repeat(count, count), kind="stable")]
+def _mixed(algorithm: Algorithm, chunks: Ints, seed: int) -> Ints:
+    """The chunks at random, such that any number of first ones has its share of every collective."""
+    shuffled = np.random.default_rng(seed).permutation(chunks)
+    collective = algorithm.conditions.collective[shuffled]
+    order, count = grouped(collective, len(algorithm.collectives)), np.bincount(collective)
+    rank = np.arange(len(chunks)) - np.repeat(np.cumsum(count) - count, count)
+    return shuffled[order][np.argsort(rank / np.repeat(count, count), kind="stable")]
 
 
 def _pairs(algorithm: Algorithm) -> Ints:

@@ -8,7 +8,7 @@ const timeAt = (canvas, x) => Math.min(1, Math.max(0, (x - EDGE.left) / inside(c
 
 function drawCurve(time) {
   const { pen, width, height } = prepare(find("curve"));
-  const high = height - EDGE.top - EDGE.bottom, total = usage();
+  const high = height - EDGE.top - EDGE.bottom, total = busyNow;
   drawAxes(pen, width, height, ["0 %", "50 %", "100 %"]);
   area(pen, total, width, high);
   pen.globalAlpha = 0.25;

@@ -80,7 +80,8 @@ function countBegun(time) {
 // --- load: how busy links are ------------------------------------------------------------------------------------------
 
 const intervalAt = (time) => Math.min(report.intervals - 1, Math.max(0, Math.floor(time / report.duration * report.intervals)));
-let load = null;  // [link * intervals + interval], 255 for busy all the time
+let load = null;     // [link * intervals + interval], 255 for busy all the time
+let busyNow = null;  // per interval: the share of all links that is busy
 
 function computeLoad() {
   const width = report.intervals, table = new Uint8Array(data.src.length * width);
@@ -93,6 +94,7 @@ function computeLoad() {
     }
   }
   load = table;
+  busyNow = usage();
 }
 
 function addChunk(table, chunk, width) {
@@ -150,7 +152,7 @@ const linkName = (link) => `link ${link} (${report.devices[data.src[link]]} → 
 function linkText(link, time) {
   const now = load[link * report.intervals + intervalAt(time)] / 255;
   return `${linkName(link)}\n${report.bandwidths[data.rate[link]]}, ${report.latencies[data.latency[link]]}\n`
-    + `busy ${percent(data.busy[link])} of the time, now ${percent(now, 0)}\n`
+    + `busy ${percent(data.busy[link])} of the time, now ${percent(now, 0)}${filtered() ? " with what is chosen" : ""}\n`
     + `${plural(data.carried[link], "transfer")}, ${sizeText(data.bytes[link])}`;
 }
 

@@ -89,6 +89,7 @@ function drawLayer(time, byNow, place, like, chosen) {
   const pen = layer.canvas.getContext("2d"), ratio = window.devicePixelRatio || 1;
   pen.setTransform(ratio * place.scale, 0, 0, ratio * place.scale, ratio * place.x, ratio * place.y);
   drawFrames(pen, place.scale);
+  if (filter.chunk >= 0) drawWay(pen, place.scale);
   drawLinks(pen, place.scale, time, byNow);
   if (chosen.link >= 0) {
     pen.beginPath();
@@ -133,6 +134,15 @@ function drawLinks(pen, scale, time, byNow) {
     const colour = level ? rampColour(Math.round(255 * level / LEVELS)) : theme.idle;
     stroke(pen, colour, (level ? 1.6 * thin : thin) / scale);
   });
+}
+
+// All links that the chosen chunk takes, at whatever time, as a broad band behind them.
+function drawWay(pen, scale) {
+  pen.beginPath();
+  for (let i = data.first[filter.chunk]; i < data.first[filter.chunk + 1]; i++) trace(pen, data.link[i]);
+  pen.globalAlpha = 0.45;
+  stroke(pen, theme.accent, 7 / scale);
+  pen.globalAlpha = 1;
 }
 
 function trace(pen, link) {

@@ -23,7 +23,7 @@ function drawAll() {
   const moving = drawNetwork(state.time, state.chosen);
   if (seen.curve) drawCurve(state.time);
   if (seen.heat) drawHeat(state.time);
-  const share = usage()[intervalAt(state.time)];
+  const share = busyNow[intervalAt(state.time)];
   const sampled = data.chunk.length < report.chunks ? " of those shown" : "";
   say("now", `At ${timeText(state.time)}: ${plural(moving, "transfer")}${sampled} under way, ${percent(share)} of the links busy.`);
 }
@@ -94,6 +94,10 @@ function setChunk(chunk) {
   filter.chunk = chunk;
   find("chunk").value = chunk < 0 ? "" : String(data.chunk[chunk]);
   say("chunk-text", chunk < 0 ? "" : way(chunk));
+  if (chunk >= 0 && data.hops[chunk] && !underWay(state.time).length) {  // go where there is something to see
+    const first = data.first[chunk];
+    setTime((data.begin[first] + data.end[first]) / 2);
+  }
   filtersChanged();
 }
 
@@ -215,7 +219,7 @@ function pointAtCharts() {
 
 function curveText(x) {
   const time = timeAt(find("curve"), x);
-  return `${timeText(time)}: ${percent(usage()[intervalAt(time)])} of the links busy`;
+  return `${timeText(time)}: ${percent(busyNow[intervalAt(time)])} of the links busy`;
 }
 
 // --- keyboard --------------------------------------------------------------------------------------------------------------------
