@@ -100,6 +100,18 @@ def test_names_that_try_to_be_html_stay_text(chromium):
     assert pages.HOSTILE in chromium.run("document.querySelector('h1').textContent")
 
 
+def test_an_old_browser_is_told(chromium):
+    gone = chromium.send("Page.addScriptToEvaluateOnNewDocument", source="delete window.DecompressionStream")
+    try:
+        chromium.send("Page.navigate", url=pages.page("two_groups").resolve().as_uri())
+        chromium.wait("document.getElementById('trouble')?.hidden === false")
+        assert "Browsers of 2023 and later can." in text(chromium, "trouble")
+        assert chromium.run("document.querySelectorAll('.needs-script[hidden]').length") == 2
+        assert chromium.run("document.querySelectorAll('#worst tbody tr').length") == 40
+    finally:
+        chromium.send("Page.removeScriptToEvaluateOnNewDocument", identifier=gone["identifier"])
+
+
 # --- time ------------------------------------------------------------------------------------------------------------
 
 

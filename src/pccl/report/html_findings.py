@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pccl.algorithm import Algorithm
+from pccl.algorithm.core import time_text
 from pccl.analysis import Bound, bandwidths, baseline, baselines, lower_bound
 from pccl.errors import PcclError
 from pccl.report.html_traffic import chunk_finish, latest_chunks
+from pccl.units import BytesPerSecond, Picoseconds
 
 __all__ = ["Findings", "Report", "Rival", "Row", "find", "late_chunks", "worst_links"]
 
@@ -106,10 +109,8 @@ def _silent(done: int, total: int, text: str) -> None:
     pass
 
 
-def worst_links(algorithm: Algorithm, busy: np.ndarray[tuple[int], np.dtype[np.int64]], most: int) -> list[Row]:
+def worst_links(algorithm: Algorithm, busy: NDArray[np.int64], most: int) -> list[Row]:
     """The links that are held longest, given for how long each is: from, to, busy, bandwidth, latency."""
-    from pccl.units import BytesPerSecond, Picoseconds
-
     topology, duration = algorithm.topology, max(int(algorithm.duration), 1)
     order = np.argsort(-busy, kind="stable")[:most]
     return [
@@ -127,8 +128,6 @@ def worst_links(algorithm: Algorithm, busy: np.ndarray[tuple[int], np.dtype[np.i
 
 def late_chunks(algorithm: Algorithm, most: int) -> list[Row]:
     """The chunks that are done last: collective, from, to, hops, done."""
-    from pccl.algorithm.core import time_text
-
     conditions, t, finish = algorithm.conditions, algorithm.transfers, chunk_finish(algorithm)
     rows = []
     for chunk in latest_chunks(algorithm, most).tolist():
@@ -139,7 +138,7 @@ def late_chunks(algorithm: Algorithm, most: int) -> list[Row]:
     return rows
 
 
-def _ends(algorithm: Algorithm, devices: np.ndarray[tuple[int], np.dtype[np.int32]]) -> str:
+def _ends(algorithm: Algorithm, devices: NDArray[np.int32]) -> str:
     if len(devices) == 1:
         return algorithm.topology.device_text(int(devices[0]))
     return f"{len(devices)} NPUs" if len(devices) else "nobody else"
