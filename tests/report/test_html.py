@@ -253,7 +253,7 @@ def test_baselines_that_take_long_run_on_request_only(tmp_path, monkeypatch):
     algorithm = pccl.synthesize(pccl.topology.mesh(3, 3), pccl.AllToAll("9kB", chunks=1), effort="fast")
     found = {rival.name: rival for rival in html_findings.find(algorithm).rivals}
     assert found["direct"].time is None
-    assert found["direct"].reason == "beyond 10 transfers only on request: --baseline direct"
+    assert found["direct"].reason == "beyond 10 transfers only on request, with --baseline NAME"
     assert found["confined"].time is not None
     asked = html_findings.find(algorithm, ["direct"], bound=False)
     assert asked.rivals[0].time == pccl.baseline("direct", algorithm.topology, *algorithm.collectives).duration

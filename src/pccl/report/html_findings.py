@@ -98,7 +98,7 @@ def find(
 def _rival(algorithm: Algorithm, name: str, description: str, *, unasked: bool) -> Rival:
     limit = MOST_TO_SYNTHESIZE if name in _SYNTHESIZED else MOST_TRANSFERS
     if unasked and len(algorithm.transfers) > limit:
-        return Rival(name, description, reason=f"beyond {limit:,} transfers only on request: --baseline {name}")
+        return Rival(name, description, reason=f"beyond {limit:,} transfers only on request, with --baseline NAME")
     try:
         return Rival(name, description, int(baseline(name, algorithm.topology, *algorithm.collectives).duration))
     except PcclError as reason:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,35 +44,37 @@ def asked(algorithm: Algorithm) -> str:
 
 def found(findings: Findings, load: Load) -> str:
     """The figures that matter most."""
-    cards = [("Time", time_text(int(findings.algorithm.duration)), "until the last chunk has arrived")]
-    if findings.bound is not None:
-        because = findings.bound.reason
-        cards.append(("Lower bound", time_text(int(findings.bound.value)), f"no algorithm is faster: {because}"))
-    if findings.gap is not None:
-        cards.append(("Gap", f"{max(findings.gap, 0):.1%}", "above the bound"))
-    best = min((rival for rival in findings.rivals if rival.time), key=_time, default=None)
-    if best is not None and int(findings.algorithm.duration):
-        cards.append(
-            (
-                "Speed-up",
-                f"{_time(best) / int(findings.algorithm.duration):.2f}×",
-                f"over {best.name}, the best baseline",
-            )
-        )
-    cards.append(("Links busy", f"{float(load.curve.sum(axis=0).mean()):.1%}", "on average over links and time"))
-    if findings.rates is not None:
-        algorithm, bus = findings.rates
-        cards.append(
-            (
-                "Bus bandwidth",
-                f"{bus / 1e9:,.2f} GB/s",
-                f"algorithm bandwidth {algorithm / 1e9:,.2f} GB/s, as nccl-tests counts",
-            )
-        )
+    busy = float(load.curve.sum(axis=0).mean())
+    cards = [
+        ("Time", time_text(int(findings.algorithm.duration)), "until the last chunk has arrived"),
+        *_bound_cards(findings),
+        ("Links busy", f"{busy:.1%}", "on average over links and time"),
+        *_rate_cards(findings),
+    ]
     return "".join(
         f'<div class="card"><h3>{escape(name)}</h3><p class="figure">{escape(figure)}</p><p>{escape(text)}</p></div>'
         for name, figure, text in cards
     )
+
+
+def _bound_cards(findings: Findings) -> Iterator[tuple[str, str, str]]:
+    """How far from what is possible, and how far ahead of the others."""
+    own = int(findings.algorithm.duration)
+    if findings.bound is not None:
+        why = f"no algorithm is faster: {findings.bound.reason}"
+        yield "Lower bound", time_text(int(findings.bound.value)), why
+    if findings.gap is not None:
+        yield "Gap", f"{findings.gap:.1%}", "above the bound"
+    best = min((rival for rival in findings.rivals if rival.time), key=_time, default=None)
+    if best is not None and own:
+        yield "Speed-up", f"{_time(best) / own:.2f}×", f"over {best.name}, the best baseline"
+
+
+def _rate_cards(findings: Findings) -> Iterator[tuple[str, str, str]]:
+    if findings.rates is not None:
+        algorithm, bus = findings.rates
+        text = f"algorithm bandwidth {algorithm / 1e9:,.2f} GB/s, as nccl-tests counts"
+        yield "Bus bandwidth", f"{bus / 1e9:,.2f} GB/s", text
 
 
 def rivals(findings: Findings) -> str:
