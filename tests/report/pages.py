@@ -47,6 +47,13 @@ def million() -> pccl.Algorithm:
 
 
 @cache
+def idle() -> pccl.Algorithm:
+    """An NPU alone, with nothing to do."""
+    alone = pccl.Topology.from_links(1, [])
+    return pccl.Algorithm.build(alone, [pccl.AllGather("1kB", chunks=1)], [], [], [])
+
+
+@cache
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="pccl-pages-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -57,7 +64,7 @@ def _folder() -> Path:
 def page(name: str) -> Path:
     """The page about one of the algorithms above."""
     path = _folder() / f"{name}.html"
-    quick: dict[str, Any] = {"verify": False, "bound": False, "baselines": False} if name == "million" else {}
+    quick: dict[str, Any] = {"verify": False, "bound": False, "baselines": False} if name in ("million", "idle") else {}
     pccl.report(globals()[name](), path, source=f"{name}.pccl", **quick)
     return path
 

@@ -93,6 +93,16 @@ def test_pages_load_without_complaints_and_alone(chromium, name):
     assert moving(chromium) > 0
 
 
+def test_a_page_about_nothing_works(chromium):
+    chromium.open(pages.page("idle"))
+    chromium.run("document.getElementById('play').click()")
+    focus(chromium, "network")
+    chromium.press("ArrowRight")
+    assert text(chromium, "picked").startswith("NPU 0, receives 0 B over 0 links")
+    assert text(chromium, "now").endswith("0 transfers under way, 0.0 % of the links busy.")
+    assert chromium.complaints == []
+
+
 def test_names_that_try_to_be_html_stay_text(chromium):
     chromium.open(pages.page("hostile"))
     assert chromium.run("document.title").endswith(pages.HOSTILE)

@@ -225,14 +225,13 @@ def test_any_algorithm_has_a_page(tmp_path_factory, problem):
 # --- what can be asked for -------------------------------------------------------------------------------------------
 
 
-def test_an_algorithm_that_does_nothing(tmp_path):
-    algorithm = pccl.synthesize(LINE, pccl.AllGather("1kB", group=[1], chunks=1))
-    assert pccl.report(algorithm, tmp_path / "idle.html")["chunks shown"] == "all"
+@pytest.mark.parametrize("topology", [LINE, pccl.Topology.from_links(1, [])])
+def test_an_algorithm_that_does_nothing(tmp_path, topology):
+    idle = pccl.Algorithm.build(topology, [pccl.AllGather("1kB", group=[0], chunks=1)], [], [], [])
+    assert pccl.report(idle, tmp_path / "idle.html", baselines=False)["chunks shown"] == "all"
     text = Outline((tmp_path / "idle.html").read_text(encoding="utf-8")).text
     assert "The busiest links: there are none." in text
-    alone = pccl.Topology.from_links(1, [])
-    pccl.report(pccl.synthesize(alone, pccl.AllGather("1kB", chunks=1)), tmp_path / "alone.html")
-    assert len(pages.contents(tmp_path / "alone.html")[1]["x"]) == 1
+    assert len(pages.contents(tmp_path / "idle.html")[1]["x"]) == topology.num_devices
 
 
 def test_a_wrong_algorithm_has_no_page(tmp_path):
