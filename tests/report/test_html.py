@@ -253,6 +253,7 @@ def test_baselines_that_take_long_run_on_request_only(tmp_path, monkeypatch):
     found = {rival.name: rival for rival in html_findings.find(algorithm).rivals}
     assert found["direct"].time is None
     assert found["direct"].reason == "beyond 10 transfers only on request, with --baseline NAME"
+    assert found["ring"].reason == "does not support all-to-all"
     assert found["confined"].time is not None
     asked = html_findings.find(algorithm, ["direct"], bound=False)
     assert asked.rivals[0].time == pccl.baseline("direct", algorithm.topology, *algorithm.collectives).duration

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pccl.algorithm import Algorithm
 from pccl.algorithm.core import time_text
-from pccl.analysis import Bound, bandwidths, baseline, baselines, lower_bound
+from pccl.analysis import Baseline, Bound, bandwidths, baseline, baselines, lower_bound
 from pccl.errors import PcclError
 from pccl.report.html_traffic import chunk_finish, latest_chunks
 from pccl.units import BytesPerSecond, Picoseconds
@@ -91,18 +91,20 @@ def find(
     rivals = []
     for done, name in enumerate(names):
         say(done + 1, len(names) + 1, f"baseline {name}")
-        rivals.append(_rival(algorithm, name, known[name].description, unasked=wanted is None))
+        rivals.append(_rival(algorithm, known[name], unasked=wanted is None))
     return Findings(algorithm, proven, tuple(rivals))
 
 
-def _rival(algorithm: Algorithm, name: str, description: str, *, unasked: bool) -> Rival:
+def _rival(algorithm: Algorithm, entry: Baseline, *, unasked: bool) -> Rival:
+    name, what = entry.name, entry.description
     limit = MOST_TO_SYNTHESIZE if name in _SYNTHESIZED else MOST_TRANSFERS
-    if unasked and len(algorithm.transfers) > limit:
-        return Rival(name, description, reason=f"beyond {limit:,} transfers only on request, with --baseline NAME")
+    supported = all(collective.kind in entry.kinds for collective in algorithm.collectives)
+    if unasked and supported and len(algorithm.transfers) > limit:
+        return Rival(name, what, reason=f"beyond {limit:,} transfers only on request, with --baseline NAME")
     try:
-        return Rival(name, description, int(baseline(name, algorithm.topology, *algorithm.collectives).duration))
+        return Rival(name, what, int(baseline(name, algorithm.topology, *algorithm.collectives).duration))
     except PcclError as reason:
-        return Rival(name, description, reason=str(reason).removeprefix(f"the baseline {name!r} "))
+        return Rival(name, what, reason=str(reason).removeprefix(f"the baseline {name!r} "))
 
 
 def _silent(done: int, total: int, text: str) -> None:
