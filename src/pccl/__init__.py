@@ -2,7 +2,7 @@
 
 Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy and Numba::
 
-    errors · units ──► topology ──► collective ──► algorithm ──► synthesis ──► analysis ──► export · report ──► cli
+    errors · units ──► topology ──► collective ──► algorithm ──► synthesis ──► analysis ──► export ──► report ──► cli
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pccl.errors import (
 )
 
 if TYPE_CHECKING:
-    from pccl import algorithm, analysis, collective, report, spec, synthesis, topology, units
+    from pccl import algorithm, analysis, collective, spec, synthesis, topology, units
     from pccl.algorithm import Algorithm, Provenance, Transfers, load, verify
     from pccl.analysis import Baseline, Bound, Simulation, baseline, baselines, lower_bound, simulate
     from pccl.collective import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         device_mesh,
     )
     from pccl.export import export
-    from pccl.report import plot
+    from pccl.report import plot, report
     from pccl.spec import Spec, load_spec
     from pccl.synthesis import synthesize
     from pccl.topology import Link, Switch, Topology

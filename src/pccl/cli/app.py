@@ -21,6 +21,7 @@ from pccl.cli.export import export
 from pccl.cli.importing import import_file
 from pccl.cli.inspect import show, verify
 from pccl.cli.plot import plot
+from pccl.cli.report import report
 from pccl.cli.simulate import simulate
 from pccl.cli.synthesize import synthesize
 from pccl.cli.topology import topology
@@ -81,7 +82,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (synthesize, verify, show, simulate, bound, compare, export, check, import_file, plot, topology):
+for command in (synthesize, verify, show, simulate, bound, compare, export, check, import_file, plot, report, topology):
     main.add_command(command)
 
 
