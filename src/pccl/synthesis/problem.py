@@ -83,8 +83,9 @@ class Problem:
     @cached_property
     def dense(self) -> bool:
         """Whether most NPUs take part, so that there is little to gain from detours."""
-        ends = np.concatenate([self.conditions.source_ids, self.conditions.destination_ids])
-        return 2 * len(np.unique(ends)) > self.topology.num_npus
+        takes_part = np.zeros(self.topology.num_devices, np.bool_)
+        takes_part[self.conditions.source_ids] = takes_part[self.conditions.destination_ids] = True
+        return 2 * int(takes_part.sum()) > self.topology.num_npus
 
     @cached_property
     def even(self) -> bool:
