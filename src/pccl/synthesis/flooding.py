@@ -22,9 +22,10 @@ def flooded(jobs: Jobs, seed: int, progress: Progress) -> Placed:
     # Jobs are numbered at random, as of equally rare ones the first is taken.
     number = np.random.default_rng(seed).permutation(len(jobs))
     # Where every device is a destination of something, relays would mostly be in the way; but some may be needed.
-    state = _spread(jobs, number, relays=not np.all(np.bincount(jobs.destination, minlength=devices)), progress=progress)
+    relays = not np.all(np.bincount(jobs.destination, minlength=devices))
+    state = _spread(jobs, number, relays, progress)
     if np.any(state.wants & ~state.has):
-        state = _spread(jobs, number, relays=True, progress=progress)
+        state = _spread(jobs, number, True, progress)
     count = int(state.now[1])
     useful = np.zeros(count, np.bool_)
     prune(net, state, np.zeros_like(state.has), useful)

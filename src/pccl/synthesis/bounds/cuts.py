@@ -16,6 +16,7 @@ from pccl.topology.core import NPU
 __all__ = ["best_cuts"]
 
 Mask = NDArray[np.bool_]
+MOST_PAIRS = 256
 MOST_CUTS = 2048  # candidates looked at in one go; each costs about the square of the number of devices
 
 
@@ -92,9 +93,8 @@ def _candidates(topology: Topology, conditions: Conditions) -> Iterator[Mask]:
 def _joined_pairs(topology: Topology) -> Iterator[Mask]:
     is_npu = topology.kind == NPU
     joined = is_npu[topology.src] & is_npu[topology.dst] & (topology.src < topology.dst)
-    for a, b in list(dict.fromkeys(zip(topology.src[joined].tolist(), topology.dst[joined].tolist(), strict=True)))[
-        :4096
-    ]:
+    pairs = list(dict.fromkeys(zip(topology.src[joined].tolist(), topology.dst[joined].tolist(), strict=True)))
+    for a, b in pairs[:: -(-len(pairs) // MOST_PAIRS) or 1]:
         mask = np.zeros(topology.num_devices, np.bool_)
         mask[[a, b]] = True
         yield mask
