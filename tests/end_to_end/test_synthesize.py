@@ -196,3 +196,11 @@ def test_output_is_refused_before_any_work(tmp_path, monkeypatch, output, messag
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
     monkeypatch.setattr("pccl.synthesis.synthesize", None)
     assert message in refused(*GATHER, "-o", tmp_path / output)
+
+
+def test_the_bound_holds_for_any_number_of_chunks():
+    """One pass cuts nothing; that more chunks would be faster must show in the gap."""
+    fast = document("synthesize", "-t", "mesh:8x1", "-c", "broadcast", "-s", "1MiB", "--effort", "fast")
+    balanced = document("synthesize", "-t", "mesh:8x1", "-c", "broadcast", "-s", "1MiB")
+    assert fast["bound_ps"] == balanced["bound_ps"] <= balanced["duration_ps"] < fast["duration_ps"]
+    assert fast["gap"] > 1

@@ -197,3 +197,28 @@ def test_bounds_say_why():
     way = pccl.SendRecv("1kB", group=[0, 2], chunks=1)
     assert str(pccl.lower_bound(line, way)) == "2us, the way of chunk 0 from 0 to 2"
     assert str(pccl.lower_bound(line, pccl.AllToAll("6kB", chunks=2))) == "4us, what must leave devices 0"
+
+
+def test_rounding_up_does_not_make_a_bound_too_high():
+    """On exclusive links, the largest chunk is carried at the best rate only if its time is not rounded up."""
+    there, back = (pccl.Link(a, b, "3000GB/s", "1ns", exclusive=True) for a, b in ((0, 1), (1, 0)))
+    topology = pccl.Topology.from_links(2, [there, back])
+    chunks = pccl.Custom([pccl.Condition(0, 1, "300001B"), *[pccl.Condition(0, 1, "300000B")] * 9])
+    assert pccl.lower_bound(topology, chunks).value <= pccl.synthesize(topology, chunks).duration
+
+
+def test_links_of_no_use_earn_nothing():
+    """A pair of outsiders must not weaken what is proven for a ring of four."""
+    ring = [pccl.Link(a, b, "1GB/s", "0ns") for i in range(4) for a, b in ((i, (i + 1) % 4), ((i + 1) % 4, i))]
+    pair = [pccl.Link(4, 5, "1GB/s", "0ns"), pccl.Link(5, 4, "1GB/s", "0ns")]
+    topology = pccl.Topology.from_links(6, ring + pair)
+    assert steps(topology, pccl.AllReduce("4kB", group=range(4))) == 3
+    conditions = compile_conditions(topology, [pccl.Broadcast("1kB", group=[0, 1], chunks=1)])
+    for inside in ([0], [0, 4]):  # the link from 4 to 5 leaves the set as well, but nothing gets there
+        mask = np.isin(np.arange(6), inside)
+        assert proofs.cut_of_chunks(topology, conditions, mask) == STEP
+
+
+def test_nothing_to_send_is_said():
+    bound = pccl.lower_bound(network(pccl.topology.ring, 4), pccl.AllGather("4kB", group=[1]))
+    assert str(bound) == "0ps, as nothing has to be sent"

@@ -256,6 +256,13 @@ def test_one_way_streets_are_enough_for_some() -> None:
     verify(synthesize(ONE_WAY, Broadcast("1kB"), Reduce("1kB", root=2)))
 
 
+def test_a_sum_is_collected_where_it_can_go_on_from() -> None:
+    """Neither destination leads to the other, but both can be reached from NPU 1."""
+    links = [Link(0, 1, "1GB/s", "1ns"), Link(1, 2, "1GB/s", "1ns"), Link(1, 3, "1GB/s", "1ns")]
+    total = Custom([Condition([0, 1], [2, 3], "1kB", reduces=True)])
+    verify(synthesize(Topology.from_links(4, links), total))
+
+
 def test_no_links_at_all() -> None:
     with pytest.raises(InfeasibleError, match="chunk 0 cannot get from NPU 0 to NPU 1"):
         synthesize(Topology.from_links(2, []), Broadcast("1kB"))

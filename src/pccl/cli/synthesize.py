@@ -63,7 +63,7 @@ def synthesize(spec: Path | None, no_verify: bool, as_json: bool, quiet: bool, s
     if as_json or not quiet:
         from pccl.analysis import lower_bound
 
-        bound = lower_bound(algorithm.topology, *algorithm.collectives)
+        bound = lower_bound(task.topology, *task.collectives)  # for any number of chunks, if none is given
         gap = int(algorithm.duration) / int(bound.value) - 1 if bound.value else 0.0
     if as_json:
         proof = {"verified": not no_verify, "bound_ps": int(bound.value), "bound_kind": bound.kind, "gap": gap}

@@ -79,8 +79,29 @@ class Jobs:
         )
 
 
-def roots(conditions: Conditions) -> Indices:
-    """Per chunk: its source, or where a reduction is collected (taking destinations in turn, share by share)."""
+def roots(topology: Topology, conditions: Conditions) -> Indices:
+    """Per chunk: its source, or where a reduction is collected (taking destinations in turn, share by share).
+
+    Where not everybody can be reached from everybody, that may be midway instead: a destination need not lead to others.
+    """
+    root = _in_turn(conditions)
+    several = conditions.reduces & (conditions.num_destinations > 1)
+    if not np.any(several) or _all_joined(topology, conditions):
+        return root
+    return centers(topology, conditions, root)
+
+
+def _all_joined(topology: Topology, conditions: Conditions) -> bool:
+    """Whether there is a way from every device that takes part to every other."""
+    ends = np.concatenate([conditions.source_ids, conditions.destination_ids])
+    one, size = ends[:1].astype(np.int64), np.zeros(1, np.int64)
+    return all(
+        bool(np.all(unloaded_times(network(side, np.ones(1, np.int64)), one, size)[0, ends] < NEVER))
+        for side in (topology, topology.transpose())
+    )
+
+
+def _in_turn(conditions: Conditions) -> Indices:
     root = conditions.source_ids[conditions.source_offsets[:-1]]
     reduces = np.flatnonzero(conditions.reduces)
     share = np.cumsum(conditions.piece[reduces] == 0) - 1

@@ -22,6 +22,7 @@ __all__ = ["Part", "Placed", "Progress", "Wish", "move_up", "moves_of", "place",
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Progress: TypeAlias = Callable[[int], None]
+DEAREST = 600.0  # the logarithm of the highest price
 SLICE = 500_000  # relaxations between two looks at the world outside, about 50 ms
 
 
@@ -160,7 +161,7 @@ def moves_of(topology: Topology, net: Network, parts: Sequence[Part]) -> Moves:
 
 def _guide(net: Network, wish: Wish, load: Floats) -> Guide:
     devices, arcs = len(net.first) - 1, len(net.dst)
-    price, urgency = np.exp(load[net.link]), wish.urgency or 0.0
+    price, urgency = np.exp(np.minimum(load[net.link], DEAREST)), wish.urgency or 0.0
     # No way is cheaper than holding its links at the least price there is.
     least = float((net.hold / net.travel).min(initial=1.0)) * float(price.min(initial=1.0))
     room = 2 * arcs + 2 * devices + 2

@@ -52,7 +52,7 @@ class Problem:
         return self._jobs[root, steps]
 
     def _root(self, root: str) -> NDArray[np.int32]:
-        place = roots(self.conditions)
+        place = roots(self.topology, self.conditions)
         return place if root == "spread" else centers(self.topology, self.conditions, place)
 
     @cached_property

@@ -145,7 +145,7 @@ class Solver:
         assert self.best is not None
         solution = self.best.solution
         seed = self.seed + 1 + number
-        if solution.method.name == "flooding" or problem.topology.limited:
+        if solution.method.name == "flooding" or problem.topology.limited or self.asked.order is not None:
             return replace(solution.method, seed=seed), None
         noise = NOISES[number % len(NOISES)]
         return replace(solution.method, seed=seed), learned_orders(problem, solution, noise, seed)
@@ -167,15 +167,7 @@ class Solver:
             solution = attempt(problem, *trial)
             return polished(problem, solution, effort.passes, enough, like) if effort.passes else solution
 
-        if len(trials) == 1 or self.best is None:
-            found = [run(trial) for trial in trials]
-        else:
-            with ThreadPoolExecutor(WORKERS) as pool:
-                try:
-                    found = list(pool.map(run, trials))
-                except KeyboardInterrupt:
-                    self.stopped = True  # so that those at work see it when they next report
-                    raise
+        found, stop = self._run(run, trials)
         self.tried.update(method for method, orders in trials if orders is None)
         self.spent += sum(solution.work for solution in found)
         for solution in found:
@@ -183,6 +175,25 @@ class Solver:
                 self.best = Best(problem, collectives, solution)
                 if self.log is not None:
                     self.log(self._entry())
+        if stop is not None:
+            raise stop
+
+    def _run(
+        self, run: Callable[[Trial], Solution], trials: list[Trial]
+    ) -> tuple[list[Solution], BaseException | None]:
+        """What attempts come to, and what stopped some of them."""
+        if len(trials) == 1 or self.best is None:
+            return [run(trial) for trial in trials], None
+        found: list[Solution] = []
+        stop: BaseException | None = None
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for attempted in [pool.submit(run, trial) for trial in trials]:
+                try:
+                    found.append(attempted.result())
+                except (_Enough, KeyboardInterrupt) as reason:
+                    self.stopped = True  # so that those at work see it when they next report
+                    stop = reason
+        return found, stop
 
     def _to_beat(self, problem: Problem, duration: int) -> float:
         """The duration of the best; more chunks must be worth their while, or all that is missing."""

@@ -75,9 +75,13 @@ def asked_for(
     effort: str, gap: float | None, method: str | None, order: str | None, routes: str | None, time_limit: float | None
 ) -> Asked:
     """Check what the caller says."""
-    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit > 0):
+    if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
         raise PcclError(f"the time limit must be a positive number of seconds, not {time_limit!r}")
     return Asked(_effort(effort, gap), method, order, routes, time_limit)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _effort(name: str, gap: float | None) -> Effort:
@@ -85,7 +89,7 @@ def _effort(name: str, gap: float | None) -> Effort:
         raise PcclError(f"there is no effort {name!r}; there are {', '.join(EFFORTS)}")
     if gap is None:
         return EFFORTS[name]
-    if not isinstance(gap, int | float) or not 0 <= gap < 1e6:
+    if not _is_number(gap) or not 0 <= gap < 1e6:
         raise PcclError(f"the gap must be a share from 0 on, such as 0.05, not {gap!r}")
     return replace(EFFORTS[name], gap=float(gap), modest=0)
 

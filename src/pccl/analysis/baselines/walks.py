@@ -19,7 +19,9 @@ def direct(task: Task) -> Plan:
     conditions = task.conditions
     if np.any(conditions.reduces):
         raise UnsupportedError("does not support conditions that reduce")
-    gathering(task.topology, conditions, roots(conditions), steps=False)  # refuses what cannot be reached, by name
+    gathering(
+        task.topology, conditions, roots(task.topology, conditions), steps=False
+    )  # refuses what cannot be reached, by name
     chunk = np.repeat(np.arange(len(conditions)), conditions.num_destinations)
     src = conditions.source_ids[conditions.source_offsets[:-1]].astype(np.int64)[chunk]
     src, dst, walk = _pairs(src, conditions.destination_ids.astype(np.int64), task.topology.num_devices)

@@ -51,6 +51,8 @@ class Bound:
         """Why nobody can be faster, in a few words."""
         if self.kind == "latency":
             source, destination = self.devices
+            if self.chunk < 0:
+                return "as nothing has to be sent"
             return f"the way of chunk {self.chunk} from {source} to {destination}"
         if self.kind == "prices":
             return f"what chunks cost at least where {np.count_nonzero(self.prices)} links have a price"

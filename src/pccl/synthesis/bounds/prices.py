@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl.collective import Conditions
-from pccl.synthesis.bounds.proofs import prices, rates, shares
+from pccl.synthesis.bounds.proofs import prices, rates, shares, useful_links
 from pccl.synthesis.kernels import cheapest_loads
 from pccl.topology import Topology
 
@@ -32,7 +32,11 @@ def best_prices(topology: Topology, conditions: Conditions, cut: NDArray[np.bool
     speeds, kind = rates(topology, conditions)
     rate = np.array([float(speed) for speed in speeds])[kind] if len(kind) else np.zeros(0)
     crossing = (cut[topology.src] & ~cut[topology.dst]).astype(np.float64)
-    candidates = [np.ones(topology.num_links), crossing, 1 / np.maximum(rate, 1e-300)]
+    useful = useful_links(topology, conditions).astype(np.float64)
+    ends = np.zeros(topology.num_devices, np.bool_)
+    ends[conditions.source_ids] = ends[conditions.destination_ids] = True
+    at_ends = useful * (ends[topology.src] | ends[topology.dst])
+    candidates = [useful, at_ends, crossing, useful / np.maximum(rate, 1e-300)]
     demand = _demand(topology, conditions)
     if np.any(demand):
         used = np.flatnonzero(demand.sum(axis=1))

@@ -21,7 +21,7 @@ from pccl.synthesis.ten import network, unloaded_times
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
 
-__all__ = ["cut", "cut_of_chunks", "latency", "leaving", "longest_way", "prices", "rates", "shares"]
+__all__ = ["cut", "cut_of_chunks", "latency", "leaving", "longest_way", "prices", "rates", "shares", "useful_links"]
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -44,7 +44,7 @@ def longest_way(
     topology: Topology, conditions: Conditions, among: Mask | None = None
 ) -> tuple[int, int, tuple[int, int]]:
     """The most that :func:`latency` proves, for which chunk (among some), and from where to where."""
-    root = roots(conditions)
+    root = roots(topology, conditions)
     collected = reducing(topology, conditions, root, False)
     spread = gathering(topology, conditions, root, False)
     # Where a sum is collected is our choice; so of its way only that of the contributions to a destination counts.
@@ -95,10 +95,12 @@ def cut_of_chunks(topology: Topology, conditions: Conditions, inside: Mask) -> i
     after = _nearest(topology.transpose(), smallest, targets)[topology.dst[out]]
     transmission = transmission_time(int(smallest[0]), topology.bandwidth[out])
     hold = transmission + np.where(topology.exclusive[out], topology.latency[out], 0)
+    useful = (before < NEVER) & (after < NEVER)
+    if not np.any(useful):
+        return 0
     # The k-th chunk of a link is where it must be at `fixed + k * hold`.
-    fixed = before + after + transmission + topology.latency[out] - hold
-    useful = fixed < NEVER
-    return _time_for(int(np.count_nonzero(leaves)), fixed[useful], hold[useful])
+    fixed = (before + after + transmission + topology.latency[out] - hold)[useful]
+    return _time_for(int(np.count_nonzero(leaves)), fixed, hold[useful])
 
 
 def _time_for(chunks: int, fixed: Ints, hold: Ints) -> int:
@@ -119,6 +121,16 @@ def _nearest(topology: Topology, size: Ints, devices: Ints) -> Ints:
     times = np.empty(topology.num_devices, np.int64)
     nearest(net, devices, 0, np.empty((topology.num_links + len(devices) + 2, 3), np.int64), times)
     return np.where(times < NEVER, times * net.unit, NEVER)
+
+
+def useful_links(topology: Topology, conditions: Conditions) -> Mask:
+    """Links on some way from a source to a destination of anything."""
+    some = np.ones(1, np.int64)
+    everything, everybody = np.ones(len(conditions), np.bool_), np.ones(topology.num_devices, np.bool_)
+    sources = _members(conditions.source_ids, conditions.source_offsets, everything, everybody)
+    targets = _members(conditions.destination_ids, conditions.destination_offsets, everything, everybody)
+    before, after = _nearest(topology, some, sources), _nearest(topology.transpose(), some, targets)
+    return np.asarray((before[topology.src] < NEVER) & (after[topology.dst] < NEVER))
 
 
 def _members(ids: Indices, offsets: Ints, rows: Mask, side: Mask) -> Ints:
@@ -142,15 +154,15 @@ def _any(values: Mask, offsets: Ints) -> Mask:
 def rates(topology: Topology, conditions: Conditions) -> tuple[list[Fraction], Ints]:
     """Bytes per picosecond that links of each kind carry at most, and the kind of each link.
 
-    An exclusive link is held for its latency too, so that it carries the largest chunks at the best rate.
+    An exclusive link is held for its latency too, so that it carries the largest chunks at the best rate, if times were
+    not rounded up.
     """
     features = np.stack([topology.bandwidth, np.where(topology.exclusive, topology.latency, 0)])
     (bandwidth, lag), kind = np.unique(features, axis=1, return_inverse=True)
     largest = int(conditions.bytes.max(initial=1))
-    held = transmission_time(largest, bandwidth) + lag
     speeds = [
-        Fraction(largest, int(h)) if a else Fraction(int(b), 10**12)
-        for b, a, h in zip(bandwidth, lag, held, strict=True)
+        largest / (Fraction(largest * 10**12, int(b)) + int(a)) if a else Fraction(int(b), 10**12)
+        for b, a in zip(bandwidth, lag, strict=True)
     ]
     return speeds, kind.reshape(-1)
 
@@ -173,9 +185,9 @@ def _least_cost(topology: Topology, conditions: Conditions, price: Ints) -> int:
     total = int((single.astype(object) * np.where(single > 0, distance, 0)).sum()) if np.any(single) else 0
     enter = _cheapest(price, topology.dst, topology.num_devices)
     leave = _cheapest(price, topology.src, topology.num_devices)
-    known: dict[tuple[bytes, bytes], int] = {}  # shares of an All-Reduce have the same ends, and many of them
+    known: dict[tuple[bytes, bytes, bool], int] = {}  # shares of an All-Reduce have the same ends, and many of them
     for size, sources, destinations, reduces in several:
-        ends = sources.tobytes(), destinations.tobytes()
+        ends = sources.tobytes(), destinations.tobytes(), reduces
         if ends not in known:
             way = int(distance[np.ix_(sources, destinations)].max())
             known[ends] = max(way, _ends(enter, leave, sources, destinations, reduces))

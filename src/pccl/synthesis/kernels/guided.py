@@ -139,4 +139,4 @@ def raise_prices(net: Network, guide: Guide, work: Work, size: int, branch: int)
     """Make the links of a placed tree dearer."""
     for i in range(branch):
         arc = work.tree[i]
-        guide.price[arc] *= np.exp(guide.growth * net.hold[size, net.kind[arc]])
+        guide.price[arc] = min(guide.price[arc] * np.exp(guide.growth * net.hold[size, net.kind[arc]]), 1e250)
