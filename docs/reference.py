@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated, Any, get_origin
+from types import ModuleType, UnionType
+from typing import Annotated, Any, ForwardRef, Union, get_args, get_origin
 
 import click
 
@@ -181,7 +181,7 @@ def _constant(value: Any) -> str:
 
 def _base(kind: type) -> str:
     """The nearest base that readers know."""
-    for base in kind.__mro__[1:-1]:
+    for base in kind.__mro__[1:-1]:  # without object
         if base.__name__ in pccl.__all__:
             return f"Base: `pccl.{base.__name__}`."
         if base.__module__ == "builtins":
@@ -223,10 +223,19 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def _annotation(kind: Any) -> str:
-    if get_origin(kind) is Annotated:
-        return _annotation(kind.__origin__)
-    text = kind.__name__ if isinstance(kind, type) else str(kind)
-    return re.sub(r"\bpccl(\.\w+)+\.", "", text)
+    """A type as people write it, whichever way and version of Python it was kept by."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if isinstance(kind, ForwardRef):
+        return kind.__forward_arg__
+    if origin is Annotated:
+        return _annotation(inner[0])
+    if origin in (Union, UnionType):
+        return " | ".join(map(_annotation, inner))
+    if origin is not None:
+        return f"{_annotation(origin)}[{', '.join(map(_annotation, inner))}]"
+    if kind is type(None):
+        return "None"
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 # Docstrings.
