@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench quality format clean
+.PHONY: demo test lint docs bench quality format clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -16,6 +16,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(READY)
+	$(BIN)/python docs/reference.py
+	$(BIN)/python -m mkdocs build
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks.speed
 
@@ -27,7 +31,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
