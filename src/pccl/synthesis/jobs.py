@@ -82,7 +82,7 @@ class Jobs:
 def roots(topology: Topology, conditions: Conditions) -> Indices:
     """Per chunk: its source, or where a reduction is collected (taking destinations in turn, share by share).
 
-    Where not everybody can be reached from everybody, that may be midway instead: a destination need not lead to others.
+    Where not everybody can be reached from everybody, it is midway instead: a destination need not lead to others.
     """
     root = _in_turn(conditions)
     several = conditions.reduces & (conditions.num_destinations > 1)
