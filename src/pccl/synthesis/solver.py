@@ -23,7 +23,7 @@ __all__ = ["Best", "Entry", "Log", "Solver"]
 
 Trial: TypeAlias = tuple[Method, Orders | None]
 WORKERS = 2  # attempts made at the same time; the same on all machines, so that all find the same
-WORTHWHILE = 0.99  # more chunks are worth their while if they take that share of the time
+WORTHWHILE = 0.98  # more chunks are worth their while if they take that share of the time
 NOISES = (0.02, 0.05, 0.1, 0.05)  # of learned orders, as a share of the duration, in turn
 
 
@@ -171,7 +171,7 @@ class Solver:
         self.tried.update(method for method, orders in trials if orders is None)
         self.spent += sum(solution.work for solution in found)
         for solution in found:
-            if self.best is None or solution.duration < self._to_beat(problem, solution.duration):
+            if self.best is None or solution.duration < self._to_beat(problem):
                 self.best = Best(problem, collectives, solution)
                 if self.log is not None:
                     self.log(self._entry())
@@ -195,11 +195,10 @@ class Solver:
                     stop = reason
         return found, stop
 
-    def _to_beat(self, problem: Problem, duration: int) -> float:
-        """The duration of the best; more chunks must be worth their while, or all that is missing."""
+    def _to_beat(self, problem: Problem) -> float:
+        """The duration of the best; more chunks, of which runtimes like few, must be worth their while."""
         assert self.best is not None
-        last = self.free is not None and duration <= self.free.value * (1 + self.asked.effort.gap)
-        return self.best.solution.duration * (1.0 if last or problem is self.best.problem else WORTHWHILE)
+        return self.best.solution.duration * (1.0 if problem is self.best.problem else WORTHWHILE)
 
     def _entry(self) -> Entry:
         assert self.best is not None
