@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint docs bench quality format clean
+.PHONY: demo test lint docs bench quality paper format clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -25,6 +25,9 @@ bench: $(READY)
 
 quality: $(READY)
 	$(BIN)/python -m benchmarks.quality --write
+
+paper: $(READY)
+	$(BIN)/python -m benchmarks.paper
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -48,6 +48,6 @@ def draw(rows: list[Row], path: Path) -> None:
                 figures.line(axes, way, sizes, times, linestyle=style, label=f"{way}, {name_of(shape)}")
         figures.stated(axes, 512, 1.83 * 60, "paper: 1.83 min (3D)")
         figures.log_scales(axes, sorted({row["size (MiB)"] for row in rows}))
-        axes.set_xlabel("size an NPU (MiB)")
+        axes.set_xlabel("buffer of each NPU (MiB)")
         axes.set_ylabel("CPU time (s)")
         axes.legend(loc="upper left")

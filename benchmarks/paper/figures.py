@@ -78,7 +78,7 @@ def from_zero(axes: Axes) -> None:
     axes.set_ylim(0, axes.get_ylim()[1])
 
 
-def stated(axes: Axes, x: float, y: float, text: str, offset: tuple[float, float] = (-6, 4), **options: Any) -> None:
+def stated(axes: Axes, x: float, y: float, text: str, offset: tuple[float, float] = (-9, 0), **options: Any) -> None:
     """A point that the paper states."""
     axes.plot([x], [y], **STATED)
     axes.annotate(
@@ -93,6 +93,7 @@ def log_scales(axes: Axes, ticks: Sequence[int]) -> None:
     axes.set_yscale("log")
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.set_xticks([], minor=True)
+    axes.yaxis.set_major_formatter("{x:g}")
 
 
 def grid_network(axes: Axes, mesh: pccl.Topology, width: int, shares: Any, colours: Any, norm: Any) -> LineCollection:

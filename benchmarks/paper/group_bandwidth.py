@@ -63,23 +63,27 @@ def draw(rows: list[Row], path: Path) -> None:
     together, apart = [r for r in rows if SEARCH in r], [r for r in rows if SEARCH not in r]
     with figures.panels(path, "Every third row is a group", "The paper's method, rows spread evenly") as (left, right):
         figures.speedups(left, [{**row, "x": i} for i, row in enumerate(together)], "x")
-        labels = [f"{row['mesh']}\n{row['groups']}" for row in together]
+        labels = [f"{row['mesh']}\n{_count(row['groups'])}" for row in together]
         left.set_xticks(range(len(together)), labels)
         left.set_xlabel("mesh, and number of groups")
         left.axhspan(2.33, 3.03, color=figures.STATED["color"], alpha=0.12, linewidth=0, label="paper: 2.33-3.03x")
         left.axhline(2.68, color=figures.STATED["color"], linestyle=":", label="paper's average: 2.68x")
-        left.legend(loc="lower right")
+        left.legend(loc="center", bbox_to_anchor=(0.62, 0.54), borderaxespad=0)
         for number, (colour, marker) in enumerate(
             zip(("#009E73", "#E69F00", "#CC79A7", "#56B4E9"), "^ovP", strict=True), 1
         ):
             chosen = [row for row in apart if row["groups"] == number]
             widths = [int(row["mesh"].split("x")[0]) for row in chosen]
-            label = f"{number} group{'s' * (number > 1)}"
-            right.plot(widths, [row[METHOD] for row in chosen], color=colour, marker=marker, label=label)
+            right.plot(widths, [row[METHOD] for row in chosen], color=colour, marker=marker, label=_count(number))
         right.axhline(1, color=figures.COLOURS["Direct"], linestyle="--", linewidth=1)
         widths = sorted({int(row["mesh"].split("x")[0]) for row in apart})
         right.set_xticks(widths, [f"{width}x{width}" for width in widths])
         right.set_xlabel("mesh")
+        right.set_ylabel("bandwidth over Direct (times)")
         for axes in (left, right):
             figures.from_zero(axes)
         right.legend(loc="upper left")
+
+
+def _count(groups: int) -> str:
+    return f"{groups} group{'s' * (groups > 1)}"

@@ -59,4 +59,4 @@ def draw(rows: list[Row], path: Path) -> None:
             drawn = figures.grid_network(axes, network, width, shares, figures.HEAT, norm)
             figures.npus(axes, width, network.num_npus, spread_rows(width, 2))
         bar = every[-1].figure.colorbar(drawn, ax=every, shrink=0.8, aspect=25)
-        bar.set_label("link utilization (% of the time; idle links are grey)")
+        bar.set_label("link utilization (%); idle: grey")

@@ -1,0 +1,99 @@
+"""The figures of the paper: each can be made, and the page shows what they found."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks.paper import MODULES, module, page
+from benchmarks.paper.setting import all_to_all, direct, mesh, mesh_row, method, microseconds, spread_rows
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "paper.md").read_text(encoding="utf-8")
+
+TINY = {
+    "synthesis_time": {"shapes": ((3, 3), (4, 4, 4), (5, 5, 5))},
+    "collective_size": {"chunks": (1, 2)},
+    "switch_2d": {"nodes": (2,)},
+    "mesh_all_to_all": {"widths": (3, 4)},
+    "worked_example": {},
+    "group_bandwidth": {"together": ((3, 1),), "apart": ((4, 1), (4, 2))},
+    "heat_map": {"width": 4},
+    "utilization": {"width": 4, "size": 2**24},
+    "group_count": {"counts": (1, 8), "chunks": 1},
+}
+STATED = (
+    "11.68 min",
+    "2.01 h",
+    "1.83 min",
+    "1.33x",
+    "2.33-3.03x",
+    "2.68x",
+    "2.8x",
+    "1.88x",
+    "3.05x",
+    "O(n^3)",
+    "4,404",
+)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return {name: (module(name), module(name).run(**TINY[name])) for name in MODULES}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_is_drawn_the_same_every_time(results, name, tmp_path):
+    found, rows = results[name]
+    for file in ("first.svg", "second.svg"):
+        found.draw(rows, tmp_path / file)
+    assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
+    found.draw(rows, tmp_path / "third.png")
+    assert (tmp_path / "third.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_page_has_a_section_for_each(results, tmp_path):
+    page.write(tmp_path / "paper.md", results)
+    text = (tmp_path / "paper.md").read_text(encoding="utf-8")
+    for name, (found, _) in results.items():
+        assert f"\n## {found.TITLE}\n" in text
+        assert f"images/paper/{name}.svg" in text
+    assert page.machine() in text
+    assert not re.search(r"[{}]|nan|inf\b", text)
+
+
+@pytest.mark.parametrize("number", STATED)
+def test_committed_page_names_the_number_of_the_paper(number):
+    assert f"| {number} |" in PAGE or number in PAGE.split("## At a glance")[1]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_committed_page_has_what_is_made_now(name):
+    found = module(name)
+    assert f"\n## {found.TITLE}\n" in PAGE
+    assert found.CHOICES.split("{")[0] in PAGE
+    assert (DOCS / "images" / "paper" / f"{name}.svg").stat().st_size < 200_000
+
+
+def test_committed_page_begins_as_it_would_now():
+    before, after = page.HEAD.split("{machine}")
+    assert PAGE.startswith(before)
+    assert after in PAGE
+
+
+@pytest.mark.parametrize(
+    ("what", "width", "groups", "chunks"),
+    [
+        ("one group", 8, [mesh_row(8, 0)], 16),
+        ("two groups over Direct", 6, spread_rows(6, 2), 16),
+        ("32 of 64 NPUs, over Direct", 8, [range(0, 64, 2)], 4),
+    ],
+)
+def test_committed_page_says_how_much_faster_the_method_is(what, width, groups, chunks):
+    network, collectives = mesh(width, width), [all_to_all(list(group), chunks) for group in groups]
+    faster = microseconds(direct(network, *collectives)) / microseconds(method(network, *collectives))
+    stated, here = re.search(rf"\| {what} \| ([\d.]+)x \| ([\d.]+)x \|", PAGE).groups()
+    assert f"{faster:.2f}" == here
+    assert faster == pytest.approx(float(stated), rel=0.01)
