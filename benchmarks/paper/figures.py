@@ -115,8 +115,8 @@ def grid_network(axes: Axes, mesh: pccl.Topology, width: int, shares: Any, colou
 def npus(axes: Axes, width: int, count: int, groups: Sequence[Sequence[int]]) -> None:
     """The NPUs with their numbers, those of groups in colour."""
     colour = {npu: GROUPS[number] for number, group in enumerate(groups) for npu in group}
+    y, x = np.divmod(np.arange(count), width)
+    faces = [colour.get(npu, "white") for npu in range(count)]
+    axes.scatter(x, y, s=150, c=faces, edgecolors="#222222", linewidths=0.8, zorder=3)
     for npu in range(count):
-        x, y = npu % width, npu // width
-        face = colour.get(npu, "white")
-        axes.scatter([x], [y], s=150, c=face, edgecolors="#222222", linewidths=0.8, zorder=3)
-        axes.text(x, y, str(npu), ha="center", va="center_baseline", fontsize=7, zorder=4)
+        axes.text(x[npu], y[npu], str(npu), ha="center", va="center_baseline", fontsize=7, zorder=4)

@@ -6,15 +6,14 @@ from pathlib import Path
 
 from matplotlib.colors import Normalize
 
-import pccl
 from benchmarks.paper import figures
-from benchmarks.paper.setting import WAYS, Claim, Row, all_to_all, mesh, spread_rows
+from benchmarks.paper.setting import WAYS, Claim, Row, all_to_all, mesh, simulated, spread_rows
 
 TITLE = "Link utilization with two process groups"
 CHOICES = """\
 Two rows of a 6x6 mesh, the second and the fifth, each run an All-to-All of 16 chunks of 1 MiB a pair. The paper gives
-neither the mesh nor the rows. A link's colour is the share of the whole time for which it is held; its two directions
-lie side by side, each on the right as seen by its sender."""
+neither the mesh nor the rows; the section above has two rows of other meshes. A link's colour is the share of the whole
+time for which it is held; its two directions lie side by side, each on the right as seen by its sender."""
 
 CHUNKS = 16
 
@@ -24,8 +23,7 @@ def run(width: int = 6) -> list[Row]:
     network, groups = mesh(width, width), spread_rows(width, 2)
     rows: list[Row] = []
     for way, make in WAYS.items():
-        simulation = pccl.simulate(make(network, *(all_to_all(group, CHUNKS) for group in groups)))
-        time = int(simulation.finish) / 1e6
+        simulation, time = simulated(make(network, *(all_to_all(group, CHUNKS) for group in groups)))
         busy = simulation.utilization
         before = rows[0]["time (us)"] if rows else time
         rows.append({

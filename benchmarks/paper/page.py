@@ -52,7 +52,7 @@ def write(path: Path, results: Mapping[str, tuple[ModuleType, Sequence[Row]]]) -
     parts.append(table(("figure", "what", "the paper states", "the paper's method, here", "our search"), cells))
     for name, (module, rows) in results.items():
         parts.append(section(name, module, rows))
-    path.write_text("\n".join(parts), encoding="utf-8")
+    path.write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 
 def section(name: str, module: ModuleType, rows: Sequence[Row]) -> str:

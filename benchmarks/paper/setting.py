@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pccl
@@ -80,9 +81,16 @@ def direct(topology: pccl.Topology, *collectives: pccl.Collective) -> pccl.Algor
 WAYS: dict[str, Run] = {"Direct": direct, "the paper's method": method, "our search": search}
 
 
+def simulated(algorithm: pccl.Algorithm) -> tuple[pccl.Simulation, float]:
+    """What the algorithm does, once it has been verified, and until when, in microseconds."""
+    pccl.verify(algorithm)
+    simulation = pccl.simulate(algorithm)
+    return simulation, int(simulation.finish) / 1e6
+
+
 def microseconds(algorithm: pccl.Algorithm) -> float:
-    """How long the simulator takes for it."""
-    return int(pccl.simulate(algorithm).finish) / 1e6
+    """How long it takes."""
+    return simulated(algorithm)[1]
 
 
 def compared(topology: pccl.Topology, *collectives: pccl.Collective) -> Row:
@@ -125,14 +133,15 @@ def cpu_seconds(call: Callable[[], object], budget: float = 0.5) -> float:
 
 def synthesis_seconds(topology: pccl.Topology, collective: pccl.Collective) -> Row:
     """CPU time that the paper's method needs for a collective whose chunks are given, and one pass of our search."""
-    small, tiny = mesh(3, 3), all_to_all(range(9), 1)
-    method(small, tiny), search(small, tiny)  # compiles what is not compiled yet
-    return {
-        "the paper's method (s)": cpu_seconds(lambda: method(topology, collective, verify=False)),
-        "our search (s)": cpu_seconds(lambda: pccl.synthesize(topology, collective, effort="fast", verify=False)),
+    ways = {
+        "the paper's method (s)": method,
+        "our search (s)": partial(pccl.synthesize, effort="fast"),
     }
+    for way in ways.values():
+        way(mesh(3, 3), all_to_all(range(9), 1))  # compiles what is not compiled yet
+    return {name: cpu_seconds(partial(way, topology, collective, verify=False)) for name, way in ways.items()}
 
 
 def duration_text(seconds: float) -> str:
-    """Such as 3.1 ms or 2.8 s."""
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    """Such as 3.1 ms, 0.39 s or 2.8 s."""
+    return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"

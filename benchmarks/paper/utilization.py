@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-import pccl
 from benchmarks.paper import figures
-from benchmarks.paper.setting import MIB, WAYS, Claim, Row, all_to_all, mesh
+from benchmarks.paper.setting import MIB, WAYS, Claim, Row, all_to_all, mesh, simulated
 
 TITLE = "Network utilization over time"
 CHOICES = """\
@@ -70,8 +69,7 @@ def _rows(width: int, name: str, group: list[int], size: int) -> list[Row]:
     chunks = max(size // MIB // len(group), 1)
     rows: list[Row] = []
     for way, make in WAYS.items():
-        simulation = pccl.simulate(make(network, all_to_all(group, chunks)))
-        time = int(simulation.finish) / 1e6
+        simulation, time = simulated(make(network, all_to_all(group, chunks)))
         before = rows[0]["time (us)"] if rows else time
         rows.append({
             "group": name, "way": way, "time (us)": time, "over Direct (x)": before / time,
