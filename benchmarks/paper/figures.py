@@ -1,4 +1,4 @@
-"""How the figures look: colours for every eye, files that do not change from run to run."""
+"""How the figures look, beyond what all our figures share: one colour and marker for each way."""
 
 from __future__ import annotations
 
@@ -8,50 +8,47 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 import pccl
+from pccl.report import figures_style as style
 
-# Okabe and Ito's colours; each way has the same one, and the same marker, in all figures.
-COLOURS = {"Direct": "#666666", "the paper's method": "#E69F00", "our search": "#0072B2"}
+BLUE, ORANGE, GREEN, PINK, SKY, RED = style.COLOURS[:6]  # for all kinds of colour vision
+PALE = "#DDDDDD"
+COLOURS = {"Direct": style.FAINT, "the paper's method": ORANGE, "our search": BLUE}
 MARKERS = {"Direct": "s", "the paper's method": "o", "our search": "D"}
-STATED = {"color": "#D55E00", "marker": "*", "markersize": 11, "linestyle": "none", "zorder": 5}
-GROUPS = ("#56B4E9", "#E69F00")  # on which black can be read
-HEAT = mpl.colormaps["viridis_r"].with_extremes(under="#DDDDDD")  # idle
+STATED = {"color": RED, "marker": "*", "markersize": 11, "linestyle": "none", "zorder": 5}
+GROUPS = (SKY, ORANGE)  # on which black can be read
+HEAT = mpl.colormaps[style.HEAT].with_extremes(under=PALE)  # idle
 
 _SETTINGS: dict[str, Any] = {
-    "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": 8.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#DDDDDD",
+    "grid.color": PALE,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
-    "svg.fonttype": "none",  # texts stay texts
-    "svg.hashsalt": "pccl",  # ids that do not change from run to run
-    "savefig.dpi": 120,
 }
 
 
 @contextmanager
 def panels(path: Path, *titles: str, size: tuple[float, float] = (4.2, 3.1), **options: Any) -> Iterator[list[Axes]]:
     """Axes side by side, each with a title and of this size in inches, saved to the path afterwards."""
-    with matplotlib.style.context(["default", _SETTINGS]):
+    with style.drawing(), mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=(size[0] * len(titles), size[1]), layout="constrained")
         axes = np.atleast_1d(figure.subplots(1, len(titles), **options)).tolist()
         for each, title in zip(axes, titles, strict=True):
             each.set_title(title, loc="left", fontsize=9.5)
         yield axes
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(path, metadata=metadata)
+        style.save(figure, path)
 
 
 def capital(text: str) -> str:
@@ -94,6 +91,7 @@ def log_scales(axes: Axes, ticks: Sequence[int]) -> None:
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.set_xticks([], minor=True)
     axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def grid_network(axes: Axes, mesh: pccl.Topology, width: int, shares: Any, colours: Any, norm: Any) -> LineCollection:
@@ -117,6 +115,6 @@ def npus(axes: Axes, width: int, count: int, groups: Sequence[Sequence[int]]) ->
     colour = {npu: GROUPS[number] for number, group in enumerate(groups) for npu in group}
     y, x = np.divmod(np.arange(count), width)
     faces = [colour.get(npu, "white") for npu in range(count)]
-    axes.scatter(x, y, s=150, c=faces, edgecolors="#222222", linewidths=0.8, zorder=3)
+    axes.scatter(x, y, s=150, c=faces, edgecolors=style.INK, linewidths=0.8, zorder=3)
     for npu in range(count):
         axes.text(x[npu], y[npu], str(npu), ha="center", va="center_baseline", fontsize=7, zorder=4)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from matplotlib.axes import Axes
+
 from benchmarks.paper import figures
 from benchmarks.paper.setting import (
     METHOD,
@@ -60,29 +62,32 @@ def claims(rows: list[Row]) -> list[Claim]:
 
 def draw(rows: list[Row], path: Path) -> None:
     """Both growing together, and each by itself."""
-    together, apart = [r for r in rows if SEARCH in r], [r for r in rows if SEARCH not in r]
     with figures.panels(path, "Every third row is a group", "The paper's method, rows spread evenly") as (left, right):
-        figures.speedups(left, [{**row, "x": i} for i, row in enumerate(together)], "x")
-        labels = [f"{row['mesh']}\n{_count(row['groups'])}" for row in together]
-        left.set_xticks(range(len(together)), labels)
-        left.set_xlabel("mesh, and number of groups")
-        left.axhspan(2.33, 3.03, color=figures.STATED["color"], alpha=0.12, linewidth=0, label="paper: 2.33-3.03x")
-        left.axhline(2.68, color=figures.STATED["color"], linestyle=":", label="paper's average: 2.68x")
-        left.legend(loc="center", bbox_to_anchor=(0.62, 0.54), borderaxespad=0)
-        for number, (colour, marker) in enumerate(
-            zip(("#009E73", "#E69F00", "#CC79A7", "#56B4E9"), "^ovP", strict=True), 1
-        ):
-            chosen = [row for row in apart if row["groups"] == number]
-            widths = [int(row["mesh"].split("x")[0]) for row in chosen]
-            right.plot(widths, [row[METHOD] for row in chosen], color=colour, marker=marker, label=_count(number))
-        right.axhline(1, color=figures.COLOURS["Direct"], linestyle="--", linewidth=1)
-        widths = sorted({int(row["mesh"].split("x")[0]) for row in apart})
-        right.set_xticks(widths, [f"{width}x{width}" for width in widths])
-        right.set_xlabel("mesh")
-        right.set_ylabel("bandwidth over Direct (times)")
-        for axes in (left, right):
-            figures.from_zero(axes)
-        right.legend(loc="upper left")
+        _draw_together(left, [row for row in rows if SEARCH in row])
+        _draw_apart(right, [row for row in rows if SEARCH not in row])
+
+
+def _draw_together(axes: Axes, rows: list[Row]) -> None:
+    figures.speedups(axes, [{**row, "x": i} for i, row in enumerate(rows)], "x")
+    axes.set_xticks(range(len(rows)), [f"{row['mesh']}\n{_count(row['groups'])}" for row in rows])
+    axes.set_xlabel("mesh, and number of groups")
+    axes.axhspan(2.33, 3.03, color=figures.RED, alpha=0.12, linewidth=0, label="paper: 2.33-3.03x")
+    axes.axhline(2.68, color=figures.RED, linestyle=":", label="paper's average: 2.68x")
+    axes.legend(loc="center", bbox_to_anchor=(0.62, 0.54), borderaxespad=0)
+    figures.from_zero(axes)
+
+
+def _draw_apart(axes: Axes, rows: list[Row]) -> None:
+    looks = zip((figures.GREEN, figures.ORANGE, figures.PINK, figures.SKY), "^ovP", strict=True)
+    for number, (colour, marker) in enumerate(looks, 1):
+        chosen = [row for row in rows if row["groups"] == number]
+        x, y = [row["mesh"] for row in chosen], [row[METHOD] for row in chosen]
+        axes.plot(x, y, color=colour, marker=marker, label=_count(number))
+    axes.axhline(1, color=figures.COLOURS["Direct"], linestyle="--", linewidth=1)
+    axes.set_xlabel("mesh")
+    axes.set_ylabel("bandwidth over Direct (times)")
+    axes.legend(loc="upper left")
+    figures.from_zero(axes)
 
 
 def _count(groups: int) -> str:

@@ -42,9 +42,8 @@ def draw(rows: list[Row], path: Path) -> None:
     with figures.panels(path, "All-to-All on the whole mesh", size=(5.6, 3.4)) as (axes,):
         figures.speedups(axes, rows, "width")
         widths = [row["width"] for row in rows]
-        axes.plot(
-            widths, [row[BOUND] for row in rows], color="#009E73", linestyle=":", label="bound: no algorithm is faster"
-        )
+        bounds = [row[BOUND] for row in rows]
+        axes.plot(widths, bounds, color=figures.GREEN, linestyle=":", label="bound: no algorithm is faster")
         axes.set_xticks(widths, [row["mesh"] for row in rows])
         axes.set_xlabel("mesh")
         figures.from_zero(axes)

@@ -64,7 +64,7 @@ def draw(rows: list[Row], path: Path) -> None:
     """Bandwidth, and how many times Direct's it is."""
     npus = [row["NPUs"] for row in rows]
     series = {"the paper's method": METHOD, "our search": SEARCH}
-    look = {"color": "#009E73", "marker": "^", "label": "Direct, staggered"}
+    look = {"color": figures.GREEN, "marker": "^", "label": "Direct, staggered"}
     with figures.panels(path, "Algorithm bandwidth", "Over Direct, ascending") as (left, right):
         bandwidth = [row["NPUs"] * MIB / row["Direct (us)"] / 1e3 for row in rows]
         figures.line(left, "Direct", npus, bandwidth, label="Direct, ascending")

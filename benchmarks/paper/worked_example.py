@@ -20,7 +20,7 @@ kept to its own row, as synthesizers that know nothing of groups would have it."
 
 WIDTH = 3
 FIRST, MIDDLE, LAST = (0, 1, 2), (3, 4, 5), (6, 7, 8)
-BOTH = "#999999"
+BOTH = figures.BLUE
 
 
 def run() -> list[Row]:
@@ -59,7 +59,7 @@ def draw(rows: list[Row], path: Path) -> None:
     with figures.panels(path, *titles, size=(4.2, 4.0), width_ratios=(1, 1.6)) as (left, right):
         users = np.zeros(network.num_links, np.int64)
         np.bitwise_or.at(users, row["link"], row["group"] + 1)  # 3: both
-        colours = ListedColormap(["#EEEEEE", *figures.GROUPS, BOTH])
+        colours = ListedColormap([figures.PALE, *figures.GROUPS, BOTH])
         figures.grid_network(left, network, WIDTH, users, colours, Normalize(-0.5, 3.5))
         figures.npus(left, WIDTH, network.num_npus, (FIRST, LAST))
         used = [link for link in np.lexsort((network.dst, network.src)).tolist() if users[link]]
