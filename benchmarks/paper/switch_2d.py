@@ -26,7 +26,7 @@ Nodes of 8 NPUs: 400 GiB/s inside a node, one rail of 50 GiB/s for each place in
 unlimited switches. The paper gives no speeds. All-to-All among all NPUs, one chunk of 1 MiB a pair. Direct issues all
 messages at once and goes through the own node's switch first; it is shown in two orders, of which the paper does not
 say which it has: *ascending*, by destination (everyone sends to NPU 0 first, as in our baseline), and *staggered*
-(NPU i sends to i + 1 first, as libraries do)."""
+(NPU i sends to i + 1 first, as a pairwise exchange does)."""
 
 PER_NODE = 8
 STAGGERED = "Direct, staggered (x)"
@@ -49,10 +49,12 @@ def run(nodes: Sequence[int] = (2, 4, 8, 16, 32)) -> list[Row]:
 def claims(rows: list[Row]) -> list[Claim]:
     """The paper's average over all sizes."""
     over_staggered = [{column: row[column] / row[STAGGERED] for column in (METHOD, SEARCH)} for row in rows]
+    ahead = max(row[STAGGERED] / row[SEARCH] - 1 for row in rows)
     two = (
         ("ascending", rows, "Where everyone sends to the same NPU first, Direct loses up to half of the time."),
-        ("staggered", over_staggered, "Staggered, Direct keeps every rail busy and leaves nothing to gain; the paper's "
-         "number lies between the two orders, and depends on speeds that it does not give."),
+        ("staggered", over_staggered, "Staggered, Direct keeps every rail busy and leaves nothing to gain, and is up to "
+         f"{ahead:.0%} ahead of our search; the paper's number lies between the two orders, and depends on speeds that it "
+         "does not give."),
     )  # fmt: skip
     return [
         Claim(f"average over Direct, {order}", "1.33x", *(f"{average(of, c):.2f}x" for c in (METHOD, SEARCH)), why)

@@ -20,7 +20,7 @@ kept to its own row, as synthesizers that know nothing of groups would have it."
 
 WIDTH = 3
 FIRST, MIDDLE, LAST = (0, 1, 2), (3, 4, 5), (6, 7, 8)
-BOTH = figures.BLUE
+BOTH = figures.PINK
 
 
 def run() -> list[Row]:
