@@ -52,9 +52,9 @@ def claims(rows: list[Row]) -> list[Claim]:
     ahead = max(row[STAGGERED] / row[SEARCH] - 1 for row in rows)
     two = (
         ("ascending", rows, "Where everyone sends to the same NPU first, Direct loses up to half of the time."),
-        ("staggered", over_staggered, "Staggered, Direct keeps every rail busy and leaves nothing to gain, and is up to "
-         f"{ahead:.0%} ahead of our search; the paper's number lies between the two orders, and depends on speeds that it "
-         "does not give."),
+        ("staggered", over_staggered, "Staggered, Direct keeps every rail busy, leaves nothing to gain, and is up to "
+         f"{ahead:.0%} ahead of our search; the paper's number lies between the two orders, and depends on speeds that "
+         "it does not give."),
     )  # fmt: skip
     return [
         Claim(f"average over Direct, {order}", "1.33x", *(f"{average(of, c):.2f}x" for c in (METHOD, SEARCH)), why)
