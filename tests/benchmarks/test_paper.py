@@ -16,13 +16,13 @@ PAGE = (DOCS / "paper.md").read_text(encoding="utf-8")
 
 TINY = {
     "synthesis_time": {"shapes": ((3, 3), (4, 4, 4), (5, 5, 5))},
-    "collective_size": {"chunks": (1, 2)},
+    "collective_size": {"chunks": (1,)},
     "switch_2d": {"nodes": (2,)},
     "mesh_all_to_all": {"widths": (3,)},
     "worked_example": {},
-    "group_bandwidth": {"together": ((3, 1),), "apart": ((4, 1), (4, 2))},
+    "group_bandwidth": {"together": ((3, 1),), "apart": ((4, 1),)},
     "heat_map": {"width": 3},
-    "utilization": {"width": 4, "size": 2**24},
+    "utilization": {"width": 4, "size": 2**20},
     "group_count": {"counts": (8,), "chunks": 1},
 }
 STATED = (
@@ -57,11 +57,10 @@ def test_each_is_run_drawn_and_shown(name, tmp_path):
     assert not re.search(r"[{}]|\bnan\b|\binf\b", text)
 
 
-@pytest.mark.parametrize("name", ["heat_map", "mesh_all_to_all"])
-def test_figures_are_the_same_every_time(name, tmp_path):
-    found = module(name)
+def test_figures_are_the_same_every_time(tmp_path):
+    found = module("heat_map")
     for file in ("first.svg", "second.svg"):
-        found.draw(found.run(**TINY[name]), tmp_path / file)
+        found.draw(found.run(**TINY["heat_map"]), tmp_path / file)
     assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
 
 
