@@ -26,7 +26,9 @@ slow_but_fine = settings(deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Algorithm, bytes]:
     """An algorithm with switches, sums and latencies, and the file that holds it."""
-    algorithm = pccl.synthesize(pccl.topology.switch_2d(2, 2), AllReduce("4KiB", chunks=2), Broadcast("1MiB", [3, 0]))
+    algorithm = pccl.synthesize(
+        pccl.topology.switch_2d(2, 2), AllReduce("4KiB", chunks=2), Broadcast("1MiB", [3, 0], chunks=1)
+    )
     path = tmp_path_factory.mktemp("saved") / "algorithm.pccl"
     algorithm.save(path)
     return algorithm, path.read_bytes()
