@@ -193,7 +193,8 @@ class Algorithm:
         shown = [str(collective) for collective in self.collectives[:8]]
         if len(self.collectives) > len(shown):
             shown.append(f"and {len(self.collectives) - len(shown)} more")
-        busiest, average = self._utilization()
+        busiest = self.utilization.max(initial=0.0)
+        average = self.utilization.mean() if self.topology.num_links else 0.0
         volume = int(self.transfers.bytes.sum())
         return {
             "topology": repr(self.topology).removeprefix("Topology(").removesuffix(")"),
@@ -206,11 +207,11 @@ class Algorithm:
             f"(pccl {self.provenance.version})",
         }
 
-    def _utilization(self) -> tuple[float, float]:
-        if not len(self.transfers):
-            return 0.0, 0.0
+    @cached_property
+    def utilization(self) -> NDArray[np.float64]:
+        """Per link: the share of the time for which it transmits."""
         busy = np.bincount(self.transfers.link, self.transfers.transmission, self.topology.num_links)
-        return float(busy.max() / self.duration), float(busy.mean() / self.duration)
+        return np.asarray(busy / max(int(self.duration), 1))
 
 
 def time_text(time: int) -> str:

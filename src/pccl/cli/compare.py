@@ -14,12 +14,13 @@ from pccl.cli.task import read_task, solver_options, task_options
 from pccl.errors import PcclError
 
 if TYPE_CHECKING:
+    from pccl.algorithm import Algorithm
     from pccl.collective import Collective
     from pccl.topology import Topology
 
 __all__ = ["compare"]
 
-_COLUMNS = (">size", "algorithm", ">time us", ">algbw GB/s", ">busbw GB/s", ">of bound", ">ours is")
+_COLUMNS = (">size", "algorithm", ">time us", ">algbw GB/s", ">busbw GB/s", ">links busy", ">of bound", ">ours is")
 
 
 @click.command(
@@ -37,8 +38,9 @@ _COLUMNS = (">size", "algorithm", ">time us", ">algbw GB/s", ">busbw GB/s", ">of
 def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -> None:
     """Set our algorithm beside baselines and the lower bound, given flags or a SPEC file.
 
-    Bandwidths are those of nccl-tests, for the first collective of the task; "of bound" is how near a time is to the
-    proven bound, and "ours is" how many times faster ours is.
+    Bandwidths are those of nccl-tests, for the first collective of the task; "links busy" is the share of the time for
+    which links transmit, on average; "of bound" is how near a time is to the proven bound, and "ours is" how many times
+    faster ours is.
     """
     if sizes is not None and flags["size"] is None and spec is None:
         flags["size"] = sizes.partition(":")[0]
@@ -84,7 +86,7 @@ def _measured(
 
     with progress(quiet=False) as report:
         ours = synthesize(topology, *collectives, **settings, progress=report)
-        times = {"pccl": int(ours.duration)}
+        times, busy = {"pccl": int(ours.duration)}, {"pccl": _busy(ours)}
         # Others may cut their data as we do, or not at all.
         cuts = list(dict.fromkeys([ours.collectives, collectives]))
         for done, entry in enumerate(baselines()):
@@ -92,7 +94,8 @@ def _measured(
                 report(done, len(baselines()), f"baseline {entry.name}")
             try:
                 tried = cuts[:1] if entry.name == "confined" else cuts
-                times[entry.name] = min(int(baseline(entry.name, topology, *cut).duration) for cut in tried)
+                best = min((baseline(entry.name, topology, *cut) for cut in tried), key=lambda found: found.duration)
+                times[entry.name], busy[entry.name] = int(best.duration), _busy(best)
             except PcclError as reason:
                 left_out[entry.name] = str(reason).removeprefix(f"the baseline {entry.name!r} ")
     bound = int(lower_bound(topology, *collectives).value)
@@ -105,9 +108,15 @@ def _measured(
             "time_ps": time,
             "algbw": algorithm,
             "busbw": bus,
+            "links_busy": busy.get(name),
             "of_bound": bound / time if time else 1.0,
             "speedup": time / times["pccl"] if times["pccl"] else 1.0,
         }
+
+
+def _busy(algorithm: Algorithm) -> float:
+    """The share of the time for which a link transmits, on average."""
+    return float(algorithm.utilization.mean()) if algorithm.topology.num_links else 0.0
 
 
 def _shown(row: dict[str, Any]) -> tuple[str, ...]:
@@ -115,6 +124,7 @@ def _shown(row: dict[str, Any]) -> tuple[str, ...]:
 
     return (
         str(Bytes(row["size"])), row["algorithm"], f"{row['time_ps'] / 1e6:,.2f}", f"{row['algbw'] / 1e9:,.2f}",
-        f"{row['busbw'] / 1e9:,.2f}", f"{row['of_bound']:.1%}",
+        f"{row['busbw'] / 1e9:,.2f}", "" if row["links_busy"] is None else f"{row['links_busy']:.1%}",
+        f"{row['of_bound']:.1%}",
         f"{row['speedup']:.2f}x" if row["algorithm"] not in ("pccl", "bound") else "",
     )  # fmt: skip
