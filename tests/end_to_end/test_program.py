@@ -36,8 +36,9 @@ def test_help_is_there_at_once(arguments):
 
 
 def test_help_without_a_command():
-    assert run().exit_code == 0
-    assert run().stdout == run("--help").stdout == run("-h").stdout
+    plain, long, short = (spawn(*arguments) for arguments in ((), ("--help",), ("-h",)))
+    assert plain.returncode == 0
+    assert plain.stdout == long.stdout == short.stdout
 
 
 def test_version():
