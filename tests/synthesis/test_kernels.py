@@ -45,6 +45,24 @@ def test_intervals_find_the_gap_that_a_set_of_moments_finds(questions):
 
 
 @settings(deadline=None)
+@given(st.booleans(), st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5), st.booleans()), max_size=80))
+def test_what_is_given_back_is_free_again(stepwise, questions):
+    lanes, transfers = one_lane(stepwise=stepwise), []
+    for time, hold, gives_back in questions:
+        if gives_back and transfers:
+            begin, end = transfers.pop(time % len(transfers))
+            calendars.give_back(lanes, 0, begin, end)
+            continue
+        hold = 1 if stepwise else hold
+        taken = {moment for begin, end in transfers for moment in range(begin, end)}
+        first = next(t for t in range(time, 1000) if taken.isdisjoint(range(t, t + hold)))
+        start, slot = calendars.first_gap(lanes, 0, time, hold)
+        assert start == first
+        calendars.occupy(lanes, 0, slot, start, start + hold)
+        transfers.append((start, start + hold))
+
+
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 300), max_size=200))
 def test_bits_and_intervals_agree(times):
     bits, intervals = one_lane(stepwise=True), one_lane()

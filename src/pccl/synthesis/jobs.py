@@ -19,7 +19,7 @@ from pccl.synthesis.orders import ORDERS
 from pccl.synthesis.ten import LONGEST, network, unloaded_times
 from pccl.topology import Topology
 
-__all__ = ["SMALL", "Jobs", "centers", "gathering", "reducing", "roots"]
+__all__ = ["SMALL", "Jobs", "centers", "gathering", "reducing", "roots", "turned"]
 
 Ints = NDArray[np.int64]
 Indices = NDArray[np.int32]
@@ -149,6 +149,16 @@ def gathering(topology: Topology, conditions: Conditions, root: Indices, steps: 
     chunks = np.flatnonzero(~conditions.reduces | (conditions.num_destinations > 1)).astype(np.int32)
     destinations = conditions.destination_offsets, conditions.destination_ids
     return _jobs(topology, conditions, chunks, root, *destinations, steps, mirrored=False)
+
+
+def turned(topology: Topology, conditions: Conditions) -> Jobs | None:
+    """Plain chunks as if they went from their destination to their source; None unless each has one of both."""
+    sources, destinations = np.diff(conditions.source_offsets), conditions.num_destinations
+    if np.any(conditions.reduces) or np.any(sources != 1) or np.any(destinations != 1):
+        return None
+    chunks = np.arange(len(conditions), dtype=np.int32)
+    ends = conditions.source_offsets, conditions.source_ids
+    return _jobs(topology.transpose(), conditions, chunks, conditions.destination_ids, *ends, False, mirrored=True)
 
 
 def _jobs(

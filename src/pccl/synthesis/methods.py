@@ -66,17 +66,14 @@ class Solution:
     duration: int  # picoseconds
     columns: Columns | None = None  # if they do not follow from the parts, as where switches have limits
     polish: str = ""  # in which way it was timed in the end
+    rerouted: bool = False
+    work: int = 0  # what it took to find, in links looked at
 
     def __str__(self) -> str:
-        return f"{self.method}, {self.polish}" if self.polish else str(self.method)
+        return ", ".join(filter(None, (str(self.method), self.polish, "re-routed" * self.rerouted)))
 
     def __len__(self) -> int:
         return sum(len(part.placed) for part in self.parts)
-
-    @property
-    def work(self) -> int:
-        """What it took to find, in links looked at; that times are polished counts too."""
-        return sum(part.placed.work for part in self.parts) + POLISH * len(self) * len(self.parts)
 
 
 def attempt(problem: Problem, method: Method, orders: Orders | None = None) -> Solution:
@@ -112,8 +109,10 @@ def attempt(problem: Problem, method: Method, orders: Orders | None = None) -> S
             late = parts[0].placed.end
             spread = replace(spread, start=spread.start + late, end=spread.end + late)
         parts.append(Part(gathers, spread, reduces=False))
-    solution = Solution(method, net, parts, max((part.placed.end for part in parts), default=0) * net.unit)
-    return _exact(problem, solution)
+    duration = max((part.placed.end for part in parts), default=0) * net.unit
+    # That times are polished counts too.
+    work = sum(part.placed.work + POLISH * len(part.placed) * len(parts) for part in parts)
+    return _exact(problem, Solution(method, net, parts, duration, work=work))
 
 
 def _wish(problem: Problem, method: Method, jobs: Jobs, orders: Orders | None, reduces: bool) -> Wish:

@@ -17,7 +17,7 @@ from pccl.synthesis.orders import compact
 from pccl.synthesis.ten import Ten
 from pccl.topology import Topology
 
-__all__ = ["Part", "Placed", "Progress", "Wish", "move_up", "moves_of", "place", "turn_round"]
+__all__ = ["Part", "Placed", "Progress", "Wish", "move_up", "moves_of", "place", "turn_round", "work_for"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -77,7 +77,7 @@ def place(jobs: Jobs, ten: Ten, wish: Wish, release: Ints, load: Floats, progres
     # Chunks with one destination take about as many links as their distance has typical hops.
     hops = int(jobs.distance[jobs.row > 0].sum() / max(net.travel.mean(), 1) * 1.02) if jobs.any_single else 0
     out = _output(len(jobs), hops + len(jobs.destination) + len(net.first))
-    work = _work(net)
+    work = work_for(net)
     task, status = 0, kernels.PAUSED
     while status != kernels.DONE:
         reached, status = kernels.place(net, ten.lanes, ten.stores, tasks, work, guide, out, task, SLICE)
@@ -186,7 +186,8 @@ def _grown(out: Output, task: int, devices: int) -> Output:
     return wider
 
 
-def _work(net: Network) -> Work:
+def work_for(net: Network) -> Work:
+    """Scratch space for searches on a network."""
     devices, arcs = len(net.first) - 1, len(net.dst)
     state, wanted, in_tree, not_before, port = np.zeros((5, devices), np.int64)
     label, heap = np.empty((devices, 4), np.int64), np.empty((arcs + 2, 3), np.int64)

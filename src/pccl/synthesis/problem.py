@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pccl.collective import Conditions
 from pccl.synthesis.bounds import Bound, bound_of
-from pccl.synthesis.jobs import Jobs, centers, gathering, reducing, roots
+from pccl.synthesis.jobs import Jobs, centers, gathering, reducing, roots, turned
 from pccl.synthesis.kernels import Network
 from pccl.synthesis.ten import network, steps_help
 from pccl.topology import Topology
@@ -50,6 +50,11 @@ class Problem:
             what = self.topology, self.conditions, self._root(root), steps
             self._jobs[root, steps] = reducing(*what), gathering(*what)
         return self._jobs[root, steps]
+
+    @cached_property
+    def turned_jobs(self) -> Jobs | None:
+        """What is to be spread, seen backwards in time, if every chunk has one source and one destination."""
+        return turned(self.topology, self.conditions)
 
     def _root(self, root: str) -> NDArray[np.int32]:
         place = roots(self.topology, self.conditions)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from pccl.collective import Collective, compile_conditions
@@ -15,15 +16,20 @@ from pccl.synthesis.chunking import choices, cut
 from pccl.synthesis.learning import learned_orders
 from pccl.synthesis.methods import POLISH, Method, Orders, Solution, attempt, polished
 from pccl.synthesis.problem import Problem, Report
+from pccl.synthesis.rerouting import rerouted
 from pccl.synthesis.strategies import Asked, grid, opening
 from pccl.topology import Topology
 from pccl.units import Picoseconds
 
 __all__ = ["Best", "Entry", "Log", "Solver"]
 
-Trial: TypeAlias = tuple[Method, Orders | None]
+Trial: TypeAlias = Callable[[], Solution]
 WORKERS = 2  # attempts made at the same time; the same on all machines, so that all find the same
 WORTHWHILE = 0.98  # more chunks are worth their while if they take that share of the time
+REROUTING = 4_000_000  # links that one rerouting looks at
+CHEAP = 6  # attempts that modest work pays for, at least, if each takes next to no time
+CONTENDERS = 6  # of what other methods find, that many of the best are re-routed
+STALLED = 2  # reroutings without a gain before other methods have a try
 NOISES = (0.02, 0.05, 0.1, 0.05)  # of learned orders, as a share of the duration, in turn
 
 
@@ -74,6 +80,7 @@ class Solver:
     spent: int = 0  # work
     stopped: bool = False
     tried: set[Method] = field(default_factory=set)
+    varied: int = 0  # how many variations of the best there have been
 
     def solve(self) -> Best:
         """The best that the effort allows."""
@@ -117,77 +124,116 @@ class Solver:
         if self.asked.effort.work == 0:
             methods = methods[:1]
         for method in methods:
-            self._try(problem, collectives, [(method, None)])
+            self._try(problem, collectives, [self._attempt(problem, method)])
             if self._good_enough():
                 return
         if problem.collects_and_spreads and self.asked.effort.work and self.best is not None:
             method = self.best.solution.method
             if method.name == "flooding":  # which does not mind that all sums are collected in one place
                 method = next(iter(grid(problem, self.asked, method)), method)
-            self._try(problem, collectives, [(replace(method, root="center"), None)])
+            self._try(problem, collectives, [self._attempt(problem, replace(method, root="center"))])
 
     def _improve(self, best: Best) -> None:
-        problem, collectives = best.problem, best.collectives
+        """Other routes for what is late, then other methods and routes for what is late there, then variations."""
+        problem = best.problem
+        if not problem.topology.limited:
+            self._repeat(best, self._rerouting, STALLED)
         untried = [method for method in grid(problem, self.asked, best.solution.method) if method not in self.tried]
-        for low in range(0, len(untried), WORKERS):
-            self._try(problem, collectives, [(method, None) for method in untried[low : low + WORKERS]])
-            if self._good_enough() or not self._affordable(problem):
-                return
-        failures, number = 0, 0
-        while failures < self.asked.effort.patience and not self._good_enough() and self._affordable(problem):
-            before = self.best.solution if self.best else None
-            self._try(problem, collectives, [self._variation(problem, number + k) for k in range(WORKERS)])
-            number += WORKERS
-            failures = 0 if self.best and self.best.solution is not before else failures + WORKERS
+        found = self._try_all(best, [self._attempt(problem, method) for method in untried])
+        if not problem.topology.limited:
+            contenders = sorted(found, key=lambda solution: solution.duration)[:CONTENDERS]
+            self._try_all(best, [self._rerouting(problem, solution) for solution in contenders])
+        self._repeat(best, self._variation, self.asked.effort.patience)
 
-    def _variation(self, problem: Problem, number: int) -> Trial:
-        """Something like the best so far."""
+    def _try_all(self, best: Best, trials: list[Trial]) -> list[Solution]:
+        """Make attempts as long as there is something to gain; returns what came of them."""
+        found: list[Solution] = []
+        for low in range(0, len(trials), WORKERS):
+            if self._good_enough() or not self._affordable(best.problem):
+                break
+            found += self._try(best.problem, best.collectives, trials[low : low + WORKERS])
+        return found
+
+    def _repeat(self, best: Best, variation: Callable[[Problem], Trial], patience: int) -> None:
+        """Vary the best again and again until that gains nothing any more."""
+        failures = 0
+        while failures < patience and not self._good_enough() and self._affordable(best.problem):
+            before = self.best.solution.duration if self.best else None
+            self._try(best.problem, best.collectives, [variation(best.problem) for _ in range(WORKERS)])
+            failures = failures + WORKERS if self.best and self.best.solution.duration == before else 0
+
+    def _attempt(
+        self, problem: Problem, method: Method, orders: Orders | None = None, like: str | None = None
+    ) -> Trial:
+        """A method's try, polished."""
+        effort = self.asked.effort
+        if orders is None:
+            self.tried.add(method)
+
+        def attempted() -> Solution:
+            solution = attempt(problem, method, orders)
+            return (
+                polished(problem, solution, effort.passes, self._enough(problem), like) if effort.passes else solution
+            )
+
+        return attempted
+
+    def _variation(self, problem: Problem) -> Trial:
+        """Something like the best so far: other routes for what is late, or all again in an order that it teaches."""
         assert self.best is not None
-        solution = self.best.solution
-        seed = self.seed + 1 + number
-        if solution.method.name == "flooding" or problem.topology.limited or self.asked.order is not None:
-            return replace(solution.method, seed=seed), None
-        noise = NOISES[number % len(NOISES)]
-        return replace(solution.method, seed=seed), learned_orders(problem, solution, noise, seed)
+        if not problem.topology.limited and self.varied // WORKERS % 4:
+            return self._rerouting(problem)
+        self.varied += 1
+        solution, seed = self.best.solution, self.seed + self.varied
+        method = replace(solution.method, seed=seed)
+        if method.name == "flooding" or problem.topology.limited or self.asked.order is not None:
+            return self._attempt(problem, method)
+        orders = learned_orders(problem, solution, NOISES[seed % len(NOISES)], seed)
+        return self._attempt(problem, method, orders, solution.polish)
+
+    def _rerouting(self, problem: Problem, solution: Solution | None = None) -> Trial:
+        """Other routes for what is late in a solution, or in the best."""
+        assert self.best is not None
+        self.varied += 1
+        enough, seed, minimal = self._enough(problem), self.seed + self.varied, self.asked.routes == "minimal"
+        return partial(rerouted, problem, solution or self.best.solution, enough, REROUTING, seed, minimal)
+
+    def _enough(self, problem: Problem) -> int:
+        """What is so short that trying to make it shorter is a waste."""
+        gap = 0.0 if self._cheap(problem) else self.asked.effort.gap
+        return int((self.free or problem.quick_bound).value * (1 + gap))
+
+    def _cheap(self, problem: Problem) -> bool:
+        """Whether one more attempt takes next to no time; then it is made even if there is little to gain."""
+        return POLISH * problem.transfers * CHEAP <= self.asked.effort.modest
 
     def _affordable(self, problem: Problem) -> bool:
         return self.spent + WORKERS * POLISH * problem.transfers <= self.asked.effort.work
 
-    def _try(self, problem: Problem, collectives: tuple[Collective, ...], trials: list[Trial]) -> None:
-        """Make attempts, at the same time if there are several, and keep the best."""
+    def _try(self, problem: Problem, collectives: tuple[Collective, ...], trials: list[Trial]) -> list[Solution]:
+        """Make attempts, at the same time if there are several, and keep the best; returns all."""
         self._look_up()
-        effort = self.asked.effort
-        cheap = POLISH * problem.transfers < effort.modest  # then time is polished as far as it gets
-        enough = int((self.free or problem.quick_bound).value * (1 + effort.gap * (not cheap))) if effort.passes else 0
-
-        learned = self.best is not None and any(orders is not None for _, orders in trials)
-        like = self.best.solution.polish if self.best is not None and learned else None
-
-        def run(trial: Trial) -> Solution:
-            solution = attempt(problem, *trial)
-            return polished(problem, solution, effort.passes, enough, like) if effort.passes else solution
-
-        found, stop = self._run(run, trials)
-        self.tried.update(method for method, orders in trials if orders is None)
+        found, stop = self._run(trials)
         self.spent += sum(solution.work for solution in found)
         for solution in found:
             if self.best is None or solution.duration < self._to_beat(problem):
                 self.best = Best(problem, collectives, solution)
                 if self.log is not None:
                     self.log(self._entry())
+            elif solution.rerouted and solution.duration == self.best.solution.duration:  # new ground to go on from
+                self.best = Best(problem, collectives, solution)
         if stop is not None:
             raise stop
+        return found
 
-    def _run(
-        self, run: Callable[[Trial], Solution], trials: list[Trial]
-    ) -> tuple[list[Solution], BaseException | None]:
+    def _run(self, trials: list[Trial]) -> tuple[list[Solution], BaseException | None]:
         """What attempts come to, and what stopped some of them."""
         if len(trials) == 1 or self.best is None:
-            return [run(trial) for trial in trials], None
+            return [trial() for trial in trials], None
         found: list[Solution] = []
         stop: BaseException | None = None
         with ThreadPoolExecutor(WORKERS) as pool:
-            for attempted in [pool.submit(run, trial) for trial in trials]:
+            for attempted in [pool.submit(trial) for trial in trials]:
                 try:
                     found.append(attempted.result())
                 except (_Enough, KeyboardInterrupt) as reason:
@@ -216,14 +262,15 @@ class Solver:
         problem, duration = self.best.problem, self.best.solution.duration
         if self.free is not None:
             return duration <= self.free.value * (1 + self.asked.effort.gap)
-        if self._within(int(problem.quick_bound.value), duration):
+        if self._within(problem, int(problem.quick_bound.value), duration):
             return True
-        return self._within(int(problem.bound.value), duration)
+        return self._within(problem, int(problem.bound.value), duration)
 
-    def _within(self, bound: int, duration: int) -> bool:
+    def _within(self, problem: Problem, bound: int, duration: int) -> bool:
         """Whether there is nothing to gain, or little and enough has been tried to gain it."""
         little = duration <= bound * (1 + self.asked.effort.gap)
-        return duration <= bound or (little and self.spent >= self.asked.effort.modest)
+        tried = self.spent >= self.asked.effort.modest or not self._cheap(problem)
+        return duration <= bound or (little and tried)
 
     def _report(self, done: int, total: int, text: str) -> None:
         if self.best is not None:

@@ -10,6 +10,7 @@ placing     tasks one after another, by one search or the other
 passes      distances, moving transfers up, writing them down
 priced      cheapest ways where links have prices
 retiming    routes scheduled again, by rank
+rerouting   late chunks, and what is in their way, search anew
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pccl.synthesis.kernels.guided import Guide
 from pccl.synthesis.kernels.passes import assemble, distances, nearest, number_slots, replay
 from pccl.synthesis.kernels.placing import place
 from pccl.synthesis.kernels.priced import cheapest_loads, priced_distances
+from pccl.synthesis.kernels.rerouting import Routes, Tries, reroute
 from pccl.synthesis.kernels.retiming import Queues, Waiting, serve_by_rank, weigh
 from pccl.synthesis.kernels.tables import (
     DONE,
@@ -39,8 +41,8 @@ from pccl.synthesis.kernels.tables import (
 )  # fmt: skip
 
 __all__ = [
-    "DONE", "LANE_FULL", "NEVER", "OUTPUT_FULL", "PAUSED", "STORE_FULL", "STUCK", "Columns", "Flood", "Guide", "Lanes",
-    "Moves", "Network", "Output", "Queues", "Stores", "Tasks", "Waiting", "Work", "assemble", "cheapest_loads",
-    "distances", "flood", "nearest", "number_slots", "place", "priced_distances", "prune", "replay", "serve_by_rank",
-    "weigh",
+    "DONE", "LANE_FULL", "NEVER", "OUTPUT_FULL", "PAUSED", "STORE_FULL", "STUCK", "Columns", "Flood", "Guide",
+    "Lanes", "Moves", "Network", "Output", "Queues", "Routes", "Stores", "Tasks", "Tries", "Waiting", "Work",
+    "assemble", "cheapest_loads", "distances", "flood", "nearest", "number_slots", "place", "priced_distances",
+    "prune", "replay", "reroute", "serve_by_rank", "weigh",
 ]  # fmt: skip

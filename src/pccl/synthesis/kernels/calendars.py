@@ -87,6 +87,40 @@ def occupy(lanes: Lanes, lane: int, low: int, begin: int, end: int) -> None:
 
 
 @kernel
+def give_back(lanes: Lanes, lane: int, begin: int, end: int) -> None:
+    """Mark the lane free from `begin` to `end`, where a transfer has been; for calendars in which no gap was closed."""
+    if lanes.stepwise:
+        lanes.steps[lane, begin >> 6] &= ~(np.uint64(1) << np.uint64(begin & 63))
+        return
+    head, busy = lanes.head[lane], lanes.busy[lane]
+    count, low = head[0], np.int64(0)
+    high = count
+    while low < high:  # the first interval that ends after `begin`
+        middle = (low + high) >> 1
+        if busy[middle, 1] > begin:
+            high = middle
+        else:
+            low = middle + 1
+    left, right = busy[low, 0] < begin, end < busy[low, 1]
+    if left and right:
+        for i in range(count, low, -1):
+            busy[i, 0], busy[i, 1] = busy[i - 1, 0], busy[i - 1, 1]
+        busy[low, 1], busy[low + 1, 0] = begin, end
+        count += 1
+    elif left:
+        busy[low, 1] = begin
+    elif right:
+        busy[low, 0] = end
+    else:
+        count -= 1
+        for i in range(low, count):
+            busy[i, 0], busy[i, 1] = busy[i + 1, 0], busy[i + 1, 1]
+    head[0] = count
+    if low < 3:
+        head[1], head[2], head[3] = busy[0, 0], busy[0, 1], busy[1, 0] if count > 1 else NEVER
+
+
+@kernel
 def full(lanes: Lanes, lane: int, begin: int) -> bool:
     """Whether the calendar has no room for a transfer that begins then."""
     if lanes.stepwise:
