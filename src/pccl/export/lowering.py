@@ -75,10 +75,15 @@ def lower(
     messages, copies, scratch = builder.messages(), builder.copies(bool(in_place)), builder.scratch_bytes
     shifts = ([] if in_place else [None]) + ([] if in_place is False else [layout.shift])
     edges = [order_of(messages, copies, found.sequence, shift) for shift in shifts]
-    before, after = np.unique(np.concatenate(edges), axis=0).T
+    before, after = _unique(np.concatenate(edges), 2 * len(messages) + len(copies))
     return Program(
         task, npus, members, messages, copies, before, after, layout.input_bytes, layout.output_bytes, scratch
     )
+
+
+def _unique(pairs: Ints, events: int) -> tuple[Ints, Ints]:
+    before, after = np.divmod(np.unique(pairs[:, 0] * events + pairs[:, 1]), max(events, 1))
+    return before, after
 
 
 class _Builder:

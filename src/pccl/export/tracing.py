@@ -16,6 +16,8 @@ __all__ = ["Trace", "trace"]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_UNFOUNDED = "chunk {chunk} is sent by {device}, which does not have it; verify the algorithm first"
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:
@@ -70,6 +72,8 @@ class _Held(NamedTuple):
 
 def trace(algorithm: Algorithm, chunks: Ints) -> Trace:
     """Follow these chunks, which are consecutive."""
+    if not _has_switches(algorithm) and not algorithm.conditions.reduces[chunks].any():
+        return _trace_directly(algorithm, chunks)
     walk = _Walk(algorithm)
     t, c = algorithm.transfers, algorithm.conditions
     arrival = t.arrival
@@ -85,6 +89,58 @@ def trace(algorithm: Algorithm, chunks: Ints) -> Trace:
     ):
         walk.follow(number, c.sources(chunk).tolist(), bool(c.reduces[chunk]), range(low, high), leave, land, where)
     return walk.result()
+
+
+def _has_switches(algorithm: Algorithm) -> bool:
+    return bool((algorithm.topology.kind == 1).any())
+
+
+def _trace_directly(algorithm: Algorithm, chunks: Ints) -> Trace:
+    """Without switches and sums every transfer is a message, unless its receiver has the chunk already."""
+    t, c, devices = algorithm.transfers, algorithm.conditions, algorithm.topology.num_devices
+    rows = np.flatnonzero(np.isin(t.chunk, chunks))
+    arrival = t.arrival[rows]
+    by = np.lexsort((arrival, t.chunk[rows]))
+    rows, arrival = rows[by], arrival[by]
+    chunk, src, dst, start, link = (x[rows].astype(np.int64) for x in (t.chunk, t.src, t.dst, t.start, t.link))
+    counts = np.diff(c.source_offsets)
+    sources = np.repeat(np.arange(len(counts)), counts) * devices + c.source_ids
+    places, first = np.unique(chunk * devices + dst, return_index=True)
+    new = np.zeros(len(rows), np.bool_)
+    new[first] = ~np.isin(places, sources)
+    _refuse_unfounded(algorithm, chunk * devices + src, start, sources, places, arrival[first])
+    chunk, src, dst, start, link, arrival = (x[new] for x in (chunk, src, dst, start, link, arrival))
+    sequence = np.arange(len(chunk))
+    order = np.lexsort((sequence, chunk, arrival, start))
+    nothing = np.zeros(len(chunk), np.bool_)
+    return Trace(
+        chunk[order] - chunks.min(initial=np.iinfo(np.int64).max), src[order], dst[order],
+        _numbered(src * devices + dst, link)[order], start[order], arrival[order], nothing,
+        np.isin(chunk * devices + src, sources)[order], nothing, sequence[order],
+    )  # fmt: skip
+
+
+def _refuse_unfounded(
+    algorithm: Algorithm, sent: Ints, start: Ints, sources: Ints, places: Ints, arrival: Ints
+) -> None:
+    """Raise if something is sent before it is there."""
+    at = np.minimum(np.searchsorted(places, sent), max(len(places) - 1, 0))
+    arrived = (places[at] == sent) & (arrival[at] <= start) if len(places) else np.zeros(len(sent), np.bool_)
+    wrong = np.flatnonzero(~arrived & ~np.isin(sent, sources))
+    if len(wrong):
+        chunk, device = divmod(int(sent[wrong[0]]), algorithm.topology.num_devices)
+        raise PcclError(_UNFOUNDED.format(chunk=chunk, device=algorithm.topology.device_text(device)))
+
+
+def _numbered(pair: Ints, link: Ints) -> Ints:
+    """Which of the links between a pair, counted from zero in the order in which they are first taken."""
+    links, first, which = np.unique(link, return_index=True, return_inverse=True)
+    by = np.lexsort((first, pair[first]))
+    ends = pair[first][by]
+    number = np.empty(len(links), np.int64)
+    number[by] = np.arange(len(by)) - np.searchsorted(ends, ends)
+    found: Ints = number[which]
+    return found
 
 
 class _Walk:
@@ -125,7 +181,7 @@ class _Walk:
             return [part._replace(links=(*part.links, link)) for part in stored[device]]
         if device not in held:
             where = self.topology.device_text(device)
-            raise PcclError(f"chunk {chunk} is sent by {where}, which does not have it; verify the algorithm first")
+            raise PcclError(_UNFOUNDED.format(chunk=chunk, device=where))
         return [_Part(device, held[device].bits, held[device].is_input, start, (link,))]
 
     def _receive(

@@ -175,10 +175,9 @@ class _Plan:
     def place(self, execution: Execution, contents: dict[int, list[Content]]) -> None:
         """Take the steps as they become ready, and give times to what they send."""
         followers: list[list[int]] = [[] for _ in execution.nodes]
-        missing = [len(waits) for waits in execution.waits]
-        for number, waits in enumerate(execution.waits):
-            for other, _ in waits:
-                followers[other].append(number)
+        missing = (execution.waits >= 0).sum(axis=1).tolist()
+        for number, reason in np.argwhere(execution.waits >= 0).tolist():
+            followers[execution.waits[number, reason]].append(number)
         ready = [(0, number) for number, count in enumerate(missing) if not count]
         heapify(ready)
         since = [0] * len(execution.nodes)
