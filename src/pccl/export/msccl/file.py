@@ -13,14 +13,14 @@ from typing import Any
 
 from pccl.errors import FormatError
 
-__all__ = ["Algo", "Gpu", "Step", "Threadblock", "read"]
+__all__ = ["MOST_CHARACTERS", "Algo", "Gpu", "Promise", "Step", "Threadblock", "read"]
 
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.-]*)([^<>]*)>")
 _NAME = re.compile(r" *([A-Za-z_][\w.-]*) *= *")
 _ATTRIBUTE = re.compile(_NAME.pattern + r'"([^"]*)"')
 _WHOLE = re.compile(r"-?[0-9]+")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_MOST_ATTRIBUTES, _MOST_CHARACTERS = 16, 255
+_MOST_ATTRIBUTES, MOST_CHARACTERS = 16, 255
 
 
 @dataclass(slots=True)
@@ -62,6 +62,14 @@ class Gpu:
 
 
 @dataclass(slots=True)
+class Promise:
+    """What a file of ours says, in elements that runtimes ignore, if it does less than its collective."""
+
+    members: list[int] = field(default_factory=list)  # the ranks that it is for; none stands for all
+    shares: dict[int, list[int]] = field(default_factory=dict)  # chunks that a rank sends to each; none stands for all
+
+
+@dataclass(slots=True)
 class Algo:
     """A whole file."""
 
@@ -76,6 +84,7 @@ class Algo:
     minBytes: int  # noqa: N815 -- as in the file
     maxBytes: int  # noqa: N815
     gpus: list[Gpu] = field(default_factory=list)
+    promise: Promise = field(default_factory=Promise)
 
 
 def read(path: str | Path) -> tuple[Algo | None, list[str]]:
@@ -187,7 +196,7 @@ class _Reader:
         if before not in self.names:
             self.names[before] = self._usual_names(before)
         names = self.names[before]
-        if len(text) > _MOST_CHARACTERS or len(names) < len(before) - 1 or "\n" in text or "\t" in text:
+        if len(text) > MOST_CHARACTERS or len(names) < len(before) - 1 or "\n" in text or "\t" in text:
             return self._unusual_attributes(text)
         return dict(zip(names, pieces[1::2], strict=True))
 
@@ -212,10 +221,8 @@ class _Reader:
         if len(found) > _MOST_ATTRIBUTES:
             self._problem(f"a tag has {len(found)} attributes; the runtimes keep {_MOST_ATTRIBUTES}")
         for name, value in found:
-            if len(value) > _MOST_CHARACTERS:
-                self._problem(
-                    f"the value of {name!r} has {len(value)} characters; the runtimes keep {_MOST_CHARACTERS}"
-                )
+            if len(value) > MOST_CHARACTERS:
+                self._problem(f"the value of {name!r} has {len(value)} characters; the runtimes keep {MOST_CHARACTERS}")
         return dict(found)
 
     def _element(self, name: str, attributes: dict[str, str]) -> None:
@@ -227,10 +234,27 @@ class _Reader:
             self.algo.gpus[-1].threadblocks.append(Threadblock(*self._values(name, attributes)))
         elif name == "step" and self.algo is not None and self.open == ["algo", "gpu", "tb"]:
             self.algo.gpus[-1].threadblocks[-1].steps.append(Step(*self._values(name, attributes)))
+        elif name == "pccl" and self.algo is not None and self.open == ["algo"]:
+            self._promise(self.algo.promise, attributes)
         elif name in _ELEMENTS:
             self._problem(
                 f"<{name}> is out of place, inside {' '.join(f'<{outer}>' for outer in self.open) or 'nothing'}"
             )
+
+    def _promise(self, promise: Promise, attributes: dict[str, str]) -> None:
+        """A list may be in several elements, since values cannot be long."""
+        promise.members += self._listed(attributes.get("members", ""))
+        if "sender" in attributes:
+            sender = self.wholes[attributes["sender"]]
+            promise.shares.setdefault(-1 if sender is None else sender, []).extend(
+                self._listed(attributes.get("shares", ""))
+            )
+
+    def _listed(self, text: str) -> list[int]:
+        found = [self.wholes[item] for item in text.split()]
+        if None in found:
+            self._problem(f"{text[:20]!r} of <pccl> is not a list of whole numbers")
+        return [number for number in found if number is not None]
 
     def _values(self, element: str, attributes: dict[str, str]) -> list[Any]:
         """The attributes of an element in their order; what is wrong or missing is taken as the runtimes would."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pccl.collective.groups import format_group
 from pccl.errors import PcclError
 from pccl.export.msccl.execution import Execution, Node, connect
 from pccl.export.msccl.file import Algo, Gpu, parse, read
@@ -46,9 +47,10 @@ def check(
     depth
         Messages that a connection holds; by default those of the protocol of the file.
     group
-        The ranks that the collective is for, where others only relay; by default all.
+        The ranks that the collective is for, where others only relay; by default those that our files name, or all.
     shares
-        For an all-to-all that is padded: how many chunks of its share rank ``i`` sends to rank ``j``.
+        For an all-to-all that is padded: how many chunks of its share rank ``i`` sends to rank ``j``; by default what
+        our files say, or all.
     """
     algo, problems = read(path)
     return _check(algo, problems, target, depth, group, shares)
@@ -78,9 +80,12 @@ def _check(
     problems = problems or broken_rules(algo, runtime)
     if problems:
         return problems, facts
-    members = tuple(range(algo.ngpus)) if group is None else tuple(group)
+    members = tuple(algo.promise.members or range(algo.ngpus)) if group is None else tuple(group)
     if not set(members) <= set(range(algo.ngpus)) or not members:
         raise PcclError(f"the group {list(members)} is not among the {algo.ngpus} ranks of the file")
+    if shares is None and algo.promise.shares:
+        shares = [algo.promise.shares[rank] for rank in range(algo.ngpus)]
+    facts |= _promised(algo, members, shares)
     execution, problems = connect(algo, DEPTHS[algo.proto] if depth is None else depth)
     if execution is None:
         return problems, facts
@@ -104,6 +109,20 @@ def _facts(algo: Algo) -> dict[str, str]:
         "threadblocks": f"at most {max(blocks, default=0)} on a rank, of at most {max(steps, default=0)} steps, "
         f"on {algo.nchannels} channel{'s' if algo.nchannels != 1 else ''}",
     }
+
+
+def _promised(algo: Algo, members: Sequence[int], shares: Sequence[Sequence[int]] | None) -> dict[str, str]:
+    """What the file is for, if that is less than the whole collective."""
+    facts = {}
+    if len(members) < algo.ngpus:
+        facts["group"] = f"ranks {format_group(list(members))}; the others only relay"
+    if shares is not None:
+        used, room = sum(shares[i][j] for i in members for j in members), algo.nchunksperloop // algo.ngpus
+        facts["padded"] = (
+            f"{used} of {room * len(members) ** 2} chunks are used, the beginning of every share; what is behind it in "
+            "outputs means nothing"
+        )
+    return facts
 
 
 class _Memory:

@@ -28,7 +28,7 @@ _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 def broken_rules(algo: Algo, target: Target) -> list[str]:
     """Every rule that the file breaks, each one line."""
-    problems = [*_of_algo(algo, target), *_unanswered(algo)]
+    problems = [*_of_algo(algo, target), *_of_promise(algo), *_unanswered(algo)]
     for gpu in algo.gpus:
         problems += _of_gpu(gpu, algo, target)
         others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
@@ -70,6 +70,22 @@ def _of_algo(algo: Algo, target: Target) -> Iterator[str]:
         yield f"algo: ngpus is {algo.ngpus}, but there are {len(ids)} gpus with the ids {_few(ids)}"
     if algo.coll != "allreduce" and algo.coll in COLLECTIVES and algo.nchunksperloop % max(algo.ngpus, 1):
         yield f"algo: nchunksperloop {algo.nchunksperloop} does not divide by {algo.ngpus} gpus"
+
+
+def _of_promise(algo: Algo) -> Iterator[str]:
+    members, shares = algo.promise.members, algo.promise.shares
+    if len(set(members)) < len(members) or not set(members) <= set(range(algo.ngpus)):
+        yield f"pccl: the members {_few(members)} are not different ranks of 0 to {algo.ngpus - 1}"
+    if not shares:
+        return
+    room = algo.nchunksperloop // max(algo.ngpus, 1)
+    if algo.coll != "alltoall":
+        yield f"pccl: it says how much of its shares is sent, which {algo.coll} has no use for"
+    if sorted(shares) != list(range(algo.ngpus)):
+        yield f"pccl: it says how much gpus {_few(sorted(shares))} send, which is not each of 0 to {algo.ngpus - 1}"
+    for sender, row in shares.items():
+        if len(row) != algo.ngpus or not all(0 <= count <= room for count in row):
+            yield f"pccl: gpu {sender} sends {_few(row)} chunks, which are not {algo.ngpus} numbers from 0 to {room}"
 
 
 def _unanswered(algo: Algo) -> Iterator[str]:

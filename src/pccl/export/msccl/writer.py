@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pccl.collective import AllToAll, AllToAllV, Collective
 from pccl.collective.groups import format_group
 from pccl.errors import InternalError, PcclError
 from pccl.export.lowering import Program, lower
+from pccl.export.msccl.file import MOST_CHARACTERS
 from pccl.export.msccl.interpreter import check_text
 from pccl.export.msccl.operations import TYPES
 from pccl.export.msccl.targets import COLLECTIVES, DEPTHS, MOST_OFFSET, Target, find_target
@@ -85,8 +87,9 @@ def write(
     _check_offsets(units, instances)
     blocks = arrange(program, units, runtime, channels)
     head = _head(algorithm, task, program, units, runtime, protocol, place, sizes, blocks.channels)
-    text = _text(head, program, units, blocks)
-    _try(text, program, units, runtime)
+    shares = _shares(program, units)
+    text = _text(head, program, units, blocks, _promise(program, shares))
+    _try(text, program, shares, runtime)
     Path(path).write_text(text, encoding="ascii")
     return _facts(head, blocks, program)
 
@@ -102,7 +105,7 @@ def _task(algorithm: Algorithm, which: int | None, target: Target, in_place: boo
         raise PcclError(f"there is no collective {which}; there are {len(algorithm.collectives)}, counted from 0")
     task = algorithm.collectives[which or 0]
     if isinstance(task, AllToAllV):
-        if not padded and len({entry for row in task.matrix for entry in row}) > 1:
+        if not padded and not _are_equal(task):
             raise PcclError(
                 f"{task.kind}: the runtimes never choose a file for alltoallv, and one for alltoall has equal shares; "
                 "to write an alltoall whose shares have the room of the largest, of which only what the matrix says is "
@@ -117,6 +120,10 @@ def _task(algorithm: Algorithm, which: int | None, target: Target, in_place: boo
     if in_place and target.name == "msccl" and isinstance(task, AllToAll | AllToAllV):
         raise PcclError("the original MSCCL has no alltoall in place; export it out of place, or for another target")
     return task
+
+
+def _are_equal(task: AllToAllV) -> bool:
+    return len({entry for row in task.matrix for entry in row}) == 1
 
 
 def _sizes(low: Size | None, high: Size | None) -> tuple[int, int]:
@@ -162,7 +169,30 @@ def _head(
     }
 
 
-def _text(head: dict[str, str | int], program: Program, units: Units, blocks: Threadblocks) -> str:
+def _shares(program: Program, units: Units) -> list[list[int]] | None:
+    """How many chunks of its share every rank sends to every other, if not all of them."""
+    if not isinstance(program.collective, AllToAllV) or _are_equal(program.collective):
+        return None
+    matrix = np.zeros((len(program.npus),) * 2, np.int64)
+    matrix[np.ix_(program.members, program.members)] = np.array(program.collective.matrix)
+    shares: list[list[int]] = (matrix // units.unit * units.instances).tolist()
+    return shares
+
+
+def _promise(program: Program, shares: list[list[int]] | None) -> list[str]:
+    """What the file does, for whoever checks it, if that is less than its collective; runtimes ignore the element."""
+    lists: list[tuple[dict[str, object], str, list[int]]] = []
+    if len(program.members) < len(program.npus):
+        lists.append(({}, "members", program.members.tolist()))
+    lists += [({"sender": sender}, "shares", row) for sender, row in enumerate(shares or [])]
+    return [
+        "  " + _tag("pccl", whose | {name: part}).replace(">", "/>")
+        for whose, name, numbers in lists
+        for part in textwrap.wrap(" ".join(map(str, numbers)), MOST_CHARACTERS)
+    ]
+
+
+def _text(head: dict[str, str | int], program: Program, units: Units, blocks: Threadblocks, promise: list[str]) -> str:
     lines = [_tag("algo", head)]
     chunks = [sizes // units.unit * units.instances for sizes in
               (program.input_bytes, program.output_bytes, program.scratch_bytes)]  # fmt: skip
@@ -179,7 +209,7 @@ def _text(head: dict[str, str | int], program: Program, units: Units, blocks: Th
             lines.append("  " + _tag("gpu", {"id": rank} | buffers))
         place = {"id": number, "send": send, "recv": recv, "chan": chan}
         lines += ["    " + _tag("tb", place), *steps[block], "    </tb>"]
-    return "\n".join([*lines, "  </gpu>", "</algo>", ""])
+    return "\n".join([*lines, "  </gpu>", *promise, "</algo>", ""])
 
 
 def _steps(blocks: Threadblocks) -> list[list[str]]:
@@ -213,13 +243,8 @@ def _tag(name: str, attributes: Mapping[str, object]) -> str:
     return f"<{name} {inside}>"
 
 
-def _try(text: str, program: Program, units: Units, target: Target) -> None:
+def _try(text: str, program: Program, shares: list[list[int]] | None, target: Target) -> None:
     """Run the file before anybody else does."""
-    shares = None
-    if isinstance(program.collective, AllToAllV):
-        matrix = np.zeros((len(program.npus),) * 2, np.int64)
-        matrix[np.ix_(program.members, program.members)] = np.array(program.collective.matrix)
-        shares = (matrix // units.unit * units.instances).tolist()
     problems = check_text(text, target=target.name, group=program.members.tolist(), shares=shares)
     if any("deadlock" in line for line in problems):
         raise PcclError(
