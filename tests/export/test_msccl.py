@@ -338,7 +338,7 @@ def test_sixty_four_ranks_on_one_switch(tmp_path):
 def test_too_many_relays(tmp_path):
     """What to change is something that can be changed: there is but one chunk."""
     algorithm = quick(pccl.topology.ring(64, unidirectional=True), pccl.AllToAll("64MiB"))
-    with pytest.raises(pccl.PcclError, match=r"read 4,095; its ranks relay too many messages: use a smaller group"):
+    with pytest.raises(pccl.PcclError, match=r"read 4,095; its ranks pass on too many messages: use a smaller group"):
         write(algorithm, tmp_path / "a.xml")
 
 

@@ -1,8 +1,9 @@
 """From transfers over links to a program of the ranks: messages between NPUs, and where their data lies.
 
 A way through switches becomes one message. A switch that sends a chunk to several NPUs stands for a message to each of
-them; a switch that adds partial sums stands for a message from each contributor, and the receiver adds them. Times are
-the planned ones: they say in which order a rank touches a place of its buffers, and so what has to wait for what.
+them; a switch that adds partial sums stands for a message from each contributor, and the receiver adds them. Of several
+receivers of a whole sum, the first adds and sends it to the others. Times are the planned ones: they say in which order
+a rank touches a place of its buffers, and so what has to wait for what.
 """
 
 from __future__ import annotations

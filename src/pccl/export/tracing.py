@@ -79,7 +79,7 @@ def trace(algorithm: Algorithm, chunks: Ints) -> Trace:
     arrival = t.arrival
     bounds = np.searchsorted(t.chunk, [chunks[0], chunks[-1] + 1]) if len(chunks) else np.zeros(2, np.int64)
     rows = np.arange(bounds[0], bounds[1])
-    landing = rows[np.lexsort((arrival[rows], t.chunk[rows]))]
+    landing = rows[np.lexsort((_turns(algorithm, rows), arrival[rows], t.chunk[rows]))]
     ends = np.searchsorted(t.chunk[rows], np.append(chunks, chunks[-1] + 1)) if len(chunks) else rows[:0]
     leave = [x[rows].tolist() for x in (t.link, t.src, t.start)]
     land = [x[landing].tolist() for x in (t.link, t.dst, arrival, t.reduce)]
@@ -89,6 +89,20 @@ def trace(algorithm: Algorithm, chunks: Ints) -> Trace:
     ):
         walk.follow(number, c.sources(chunk).tolist(), bool(c.reduces[chunk]), range(low, high), leave, land, where)
     return walk.result()
+
+
+def _turns(algorithm: Algorithm, rows: Ints) -> Ints:
+    """Per transfer: the turn of its receiver among those that it arrives at together; another is first for each chunk.
+
+    Who is first with a sum that a switch has made sends it to the others.
+    """
+    t, c = algorithm.transfers, algorithm.conditions
+    turn = np.zeros(algorithm.topology.num_devices, np.int64)
+    chunk = t.chunk[rows]
+    members = c.sources(int(chunk[0])) if len(rows) else turn[:0]
+    turn[members] = np.arange(len(members))
+    found: Ints = (turn[t.dst[rows]] - chunk) % max(len(members), 1)
+    return found
 
 
 def _has_switches(algorithm: Algorithm) -> bool:
@@ -150,6 +164,8 @@ class _Walk:
         self.topology = algorithm.topology
         self.is_switch = (algorithm.topology.kind == 1).tolist()
         self.rows: list[tuple[int, ...]] = []
+        self.whole = 0  # all contributions to the chunk that is followed, if it is a sum
+        self.first: _Part | None = None  # the first NPU that has received such a sum, as something to send
         self.routes: dict[tuple[int, int], dict[tuple[int, ...], int]] = {}
 
     def follow(
@@ -158,6 +174,7 @@ class _Walk:
     ) -> None:  # fmt: skip
         """Follow one chunk; a transfer leaves after everything that has arrived by then."""
         held = {npu: _Held(1 << i if sums else 1, is_input=True) for i, npu in enumerate(sources)}
+        self.whole, self.first = (1 << len(sources)) - 1 if sums else 0, None
         stored: dict[int, list[_Part]] = {}
         flying: dict[int, list[_Part]] = {}
         leaving = rows.start
@@ -194,6 +211,12 @@ class _Walk:
         have = mine.bits if mine is not None else 0
         if total == have and not adds:
             return mine or _Held(0, is_input=False)  # it has all that already
+        if total == self.whole and len(parts) > 1 and not adds:  # made by a switch
+            if self.first is not None:
+                parts = [self.first._replace(links=parts[0].links)]
+                self._message(chunk, parts[0], device, arrival, adds=False, to_input=False)
+                return _Held(total, is_input=False)
+            self.first = _Part(device, total, from_input=False, start=arrival, links=())
         if not adds and have:
             parts, adds = self._instead_of_copy(chunk, parts, device, total, have)
         is_input = mine is not None and mine.is_input and adds

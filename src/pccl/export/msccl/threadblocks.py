@@ -210,7 +210,7 @@ def _check(blocks: Threadblocks, program: Program, units: Units, target: Target)
     if awaited[rank] > MOST_DEPENDED_ON + 1:
         raise PcclError(
             f"rank {rank}: others wait for {awaited[rank]} of its threadblocks, more than the {MOST_DEPENDED_ON + 1} "
-            "that the runtimes can number; use fewer channels or instances"
+            f"that the runtimes can number; {_fewer(program, units)}, or fewer channels"
         )
     raise PcclError(
         f"rank {rank} needs {nodes[rank]:,} elements in the file or more, but the runtimes read {MOST_NODES:,}; "
@@ -225,4 +225,6 @@ def _fewer(program: Program, units: Units) -> str:
     ]
     if many:
         return f"use fewer {' or '.join(many)}"
-    return "its ranks relay too many messages: use a smaller group, a network with shorter ways, or the format mscclpp"
+    return (
+        "its ranks pass on too many messages: use a smaller group, a network with shorter ways, or the format mscclpp"
+    )

@@ -249,7 +249,7 @@ def _try(text: str, program: Program, shares: list[list[int]] | None, target: Ta
     if any("deadlock" in line for line in problems):
         raise PcclError(
             f"the schedule keeps more messages on their way than a connection holds, and would hang ({problems[0]}); "
-            "use larger chunks, or the protocol LL, whose connections hold more"
+            "use fewer chunks, or the protocol LL (protocol='LL', --protocol LL), whose connections hold more"
         )
     if problems:
         raise InternalError(f"the file that was to be written is wrong: {problems[0]}")
