@@ -210,7 +210,7 @@ def _check(blocks: Threadblocks, program: Program, units: Units, target: Target)
     if awaited[rank] > MOST_DEPENDED_ON + 1:
         raise PcclError(
             f"rank {rank}: others wait for {awaited[rank]} of its threadblocks, more than the {MOST_DEPENDED_ON + 1} "
-            f"that the runtimes can number; {_fewer(program, units)}, or fewer channels"
+            f"that the runtimes can number; {_fewer(program, units)}"
         )
     raise PcclError(
         f"rank {rank} needs {nodes[rank]:,} elements in the file or more, but the runtimes read {MOST_NODES:,}; "
