@@ -143,7 +143,7 @@ class _Reader:
         self.open: list[str] = []
         self.line = 1
         self.wholes = _Wholes()
-        self.names: dict[tuple[str, ...], list[str]] = {}
+        self.names: dict[tuple[str, ...], list[str] | None] = {}
 
     def run(self) -> None:
         for ends, name, inside, empty in self._tags():
@@ -196,16 +196,15 @@ class _Reader:
         if before not in self.names:
             self.names[before] = self._usual_names(before)
         names = self.names[before]
-        if len(text) > MOST_CHARACTERS or len(names) < len(before) - 1 or "\n" in text or "\t" in text:
+        if names is None or len(text) > MOST_CHARACTERS or len(pieces) % 2 == 0 or "\n" in text or "\t" in text:
             return self._unusual_attributes(text)
         return dict(zip(names, pieces[1::2], strict=True))
 
-    def _usual_names(self, before: tuple[str, ...]) -> list[str]:
-        """The names in what stands before each value and after the last; none unless all is as it should be."""
-        found = [_NAME.fullmatch(text) for text in before[:-1]]
-        if before[-1].strip(" ") or len(found) > _MOST_ATTRIBUTES:
-            return []
-        return [match[1] for match in found if match]
+    def _usual_names(self, before: tuple[str, ...]) -> list[str] | None:
+        """The names in what stands before each value and after the last, unless something is not as it should be."""
+        found = [match[1] for text in before[:-1] if (match := _NAME.fullmatch(text))]
+        usual = len(found) == len(before) - 1 <= _MOST_ATTRIBUTES and not before[-1].strip(" ")
+        return found if usual else None
 
     def _unusual_attributes(self, text: str) -> dict[str, str]:
         if "\t" in text:
