@@ -22,6 +22,7 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.export
 
 quality: $(READY)
 	$(BIN)/python -m benchmarks.quality --write

@@ -223,6 +223,24 @@ def test_what_a_switch_adds_up_is_sent_by_each() -> None:
     assert np.split(messages.inputs, messages.input_offsets[1:-1])[2].tolist() == [0, 1]
 
 
+def test_a_sum_of_a_switch_for_many_is_made_by_one_of_them() -> None:
+    hub = star(3)
+    rows = [(1, npu, 3, 0, "add") for npu in range(3)] + [(1, 3, npu, 1) for npu in range(3)]
+    messages = messages_of(schedule(hub, AllReduce("3kB"), *rows))
+    names = [(int(hub.src[route[0]]), int(hub.dst[route[1]])) for route in messages.route.reshape(-1, 2)]
+    assert names == [(0, 1), (2, 1), (1, 0), (1, 2)]  # chunk 1: its turn
+    inputs = [sorted(part) for part in np.split(messages.inputs, messages.input_offsets[1:-1])]
+    assert inputs == [[], [], [0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("machine", ["switch:8", "h100", "leaf-spine:2x4x2"])
+def test_sums_that_switches_make_by_default(folder: Path, machine: str) -> None:
+    """Nobody sends to itself, which nobody could read, and no more than reduce-scatter and all-gather would."""
+    algorithm = pccl.synthesize(pccl.topology.parse_topology(machine), AllReduce("8MiB", chunks=2))
+    replay(export(algorithm, folder), algorithm.topology)
+    assert len(messages_of(algorithm)) == 2 * 7 * 16
+
+
 def test_a_send_waits_for_all_that_was_there() -> None:
     """Also for what a copy has replaced, as in our simulator."""
     rows = [(2, 0, 1, 0, "add"), (2, 1, 2, 1, "add"), (2, 2, 1, 2), (2, 1, 0, 3)]

@@ -74,7 +74,7 @@ def test_a_switch_that_adds_is_a_message_from_each():
 
 
 def test_a_sum_that_a_switch_gives_back_to_its_contributors():
-    """All send to the switch, which adds and sends the sum to all; each has its own part already."""
+    """All send to the switch, which adds and sends the sum to all: one of them adds instead, and sends to the rest."""
     topology = pccl.topology.switch(3, latency="0ns", bandwidth="1GB/s")
     up = [int(np.flatnonzero((topology.src == i) & (topology.dst == 3))[0]) for i in range(3)]
     down = [int(np.flatnonzero((topology.src == 3) & (topology.dst == i))[0]) for i in range(3)]
@@ -84,10 +84,19 @@ def test_a_sum_that_a_switch_gives_back_to_its_contributors():
     )
     pccl.verify(algorithm)
     m = lower(algorithm).messages
-    assert len(m) == 6
-    assert m.reduce.all()
+    rows = zip(m.src.tolist(), m.dst.tolist(), m.reduce.tolist(), strict=True)
+    assert sorted(rows) == [(0, 1, False), (0, 2, False), (1, 0, True), (2, 0, True)]
     with pytest.raises(pccl.PcclError, match="no form in place"):
         lower(algorithm, in_place=True)
+
+
+@pytest.mark.parametrize("machine", ["switch:8", "leaf-spine:2x4x2", "h100"])
+def test_sums_made_by_switches_are_shared_out(machine):
+    """Ranks send no more than reduce-scatter and all-gather would, and all the same."""
+    algorithm = pccl.synthesize(pccl.topology.parse_topology(machine), pccl.AllReduce("64B", chunks=1))
+    assert np.isin(algorithm.transfers.dst[algorithm.transfers.reduce], algorithm.topology.switches).any()
+    m = check(algorithm).messages
+    assert np.bincount(m.src, m.bytes).tolist() == [2 * 7 * 8] * 8
 
 
 def test_relays_have_slots_in_scratch():

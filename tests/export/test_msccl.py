@@ -188,8 +188,51 @@ def test_unequal_shares_in_room_for_the_largest(tmp_path, instances, chunks):
     assert read(tmp_path / "a.xml")[0].nchunksperloop == 12 * instances  # of 1 KiB, the common divisor
     shares = [[entry // 1024 * instances for entry in row] for row in MATRIX]
     correct(tmp_path / "a.xml", shares=shares)
+    said = correct(tmp_path / "a.xml")["padded"]  # the file says it as well
+    assert said.startswith(f"{13 * instances} of {36 * instances} chunks are used, the beginning of every share")
     more = [[entry + 1 if entry < 4 * instances else entry for entry in row] for row in shares]
     assert "is not what alltoall promises" in check(tmp_path / "a.xml", shares=more)[0][0]
+
+
+def test_corruptions_of_padded_files_are_caught(tmp_path):
+    path = tmp_path / "a.xml"
+    write(quick(pccl.topology.ring(3), pccl.AllToAllV(MATRIX, chunks=1)), path, padded=True)
+    text = path.read_text()
+    lines = [line for line in text.splitlines() if "<step" in line]
+    for line in lines:
+        used = "dstoff" if 'type="r"' in line else "srcoff"
+        wrong = re.sub(rf'{used}="(\d+)"', lambda match: match[0].replace(match[1], str(int(match[1]) ^ 1)), line)
+        for damaged in ("", wrong):
+            path.write_text(text.replace(line, damaged, 1))
+            assert check(path)[0], (line, damaged)
+    for old, new, said in (
+        ('sender="0" shares="4 1 0"', 'sender="0" shares="4 2 0"', "gpu 1: o[1] is not what alltoall promises"),
+        ('shares="4 1 0"', 'shares="4 1"', "pccl: gpu 0 sends 4, 1 chunks, which are not 3 numbers from 0 to 4"),
+        ('shares="4 1 0"', 'shares="5 1 0"', "pccl: gpu 0 sends 5, 1, 0 chunks, which are not 3 numbers from 0 to 4"),
+        ('shares="4 1 0"', 'shares="4 x 0"', "'4 x 0' of <pccl> is not a list of whole numbers"),
+        ('sender="0"', 'sender="7"', "pccl: it says how much gpus 1, 2, 7 send, which is not each of 0 to 2"),
+        ('coll="alltoall"', 'coll="allreduce"', "pccl: it says how much of its shares is sent"),
+    ):
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+        assert said in "\n".join(check(path)[0])
+
+
+def test_long_lists_are_cut(tmp_path):
+    """Values have at most 255 characters."""
+    matrix = [[390 + j for j in range(70)], *([[0] * 70] * 69)]
+    write(quick(pccl.topology.fully_connected(70), pccl.AllToAllV(matrix, chunks=1)), tmp_path / "a.xml", padded=True)
+    assert (tmp_path / "a.xml").read_text().count("<pccl ") == 71
+    correct(tmp_path / "a.xml")
+
+
+def test_files_say_for_whom_they_are(tmp_path):
+    write(synthesized("relayed group", "all-gather", 1), tmp_path / "a.xml", all_ranks=True)
+    assert correct(tmp_path / "a.xml")["group"] == "ranks 0,3,5,10,15; the others only relay"
+    assert check(tmp_path / "a.xml", group=range(16))[0]
+    text = (tmp_path / "a.xml").read_text()
+    (tmp_path / "a.xml").write_text(text.replace('members="0 3', 'members="3 3'))
+    assert check(tmp_path / "a.xml")[0] == ["pccl: the members 3, 3, 5, 10, 15 are not different ranks of 0 to 15"]
 
 
 def test_unequal_shares_would_overlap_in_place(tmp_path):
@@ -290,6 +333,13 @@ def test_sixty_four_ranks_on_one_switch(tmp_path):
     write(algorithm, tmp_path / "a.xml")  # no channel has more than 32 peers
     with pytest.raises(pccl.PcclError, match="127 threadblocks to send to 63 others, more than the 64 of RCCL"):
         write(algorithm, tmp_path / "a.xml", target="rccl")
+
+
+def test_too_many_relays(tmp_path):
+    """What to change is something that can be changed: there is but one chunk."""
+    algorithm = quick(pccl.topology.ring(64, unidirectional=True), pccl.AllToAll("64MiB"))
+    with pytest.raises(pccl.PcclError, match=r"read 4,095; its ranks pass on too many messages: use a smaller group"):
+        write(algorithm, tmp_path / "a.xml")
 
 
 def test_too_many_chunks(tmp_path):

@@ -52,6 +52,19 @@ def test_messages_find_their_way_through_switches(kind, tmp_path):
     assert set(again.topology.switches.tolist()) & set(again.transfers.dst.tolist())
 
 
+def test_files_say_who_takes_part(tmp_path):
+    write(synthesized("relayed group", "all-gather", 1), tmp_path / "a.xml", all_ranks=True)
+    again = import_msccl(tmp_path / "a.xml", pccl.topology.mesh(4, 4), size="1MiB")
+    assert again.collectives[0].ranks == GROUP
+
+
+def test_padded_files_are_refused(tmp_path):
+    algorithm = quick(pccl.topology.ring(3), pccl.AllToAllV([[0, 1, 2], [3, 0, 0], [1, 1, 1]], chunks=1))
+    write(algorithm, tmp_path / "a.xml", padded=True)
+    with pytest.raises(pccl.FormatError, match="it is padded, and sends parts of its shares only"):
+        import_msccl(tmp_path / "a.xml", algorithm.topology, size="9KiB")
+
+
 def test_sums_need_direct_links(tmp_path):
     algorithm = synthesized("switch", "reduce-scatter", 1)
     with pytest.raises(pccl.FormatError, match=r"partial sums meet in switch 8 .*--unroll"):

@@ -89,6 +89,8 @@ def test_in_place_a_copy_onto_itself_does_nothing():
         (GOOD.replace("</tb>", "</gpu>", 1), "</gpu> closes nothing that is open"),
         ("", "there is no element 'algo'"),
         (GOOD.replace("<algo ", "<algo junk "), "what is inside a tag is not name=\"value\": 'junk'"),
+        (GOOD.replace("</tb>", "</tb junk>"), "what is inside a tag is not name=\"value\": 'junk'"),
+        (GOOD.replace("</tb>", '</tb ">'), 'what is inside a tag is not name="value": \'"\''),
     ],
 )
 def test_how_it_is_written(text, message):

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pccl.export.registry import FORMATS, Format, Option, check_file, find_format
+from pccl.export.registry import FORMATS, Format, Option, check_file, collector_paused, find_format
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
@@ -66,7 +66,8 @@ def export(algorithm: Algorithm, path: str | Path, format: str | None = None, **
     """
     chosen = find_format(path, format)
     chosen.refuse_others(options, chosen.options)
-    return dict(chosen.writer(algorithm, Path(path), **options) or {})
+    with collector_paused():
+        return dict(chosen.writer(algorithm, Path(path), **options) or {})
 
 
 def __getattr__(name: str) -> Any:

@@ -2,11 +2,13 @@
 
 A chunk that passes switches becomes one message from the NPU before them to the NPU behind them. What a switch sends on
 to several devices is sent to each of them by the NPU; what it adds up is sent by every contributor, and added up by the
-receiver. So the links to and from such a switch carry more than planned.
+receiver. Of several receivers of such a sum one adds it up, another for each chunk, and sends it to the others. So the
+links to and from such a switch carry more than planned.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -58,10 +60,13 @@ def messages_of(algorithm: Algorithm) -> Messages:
     (12, [0, 2, 4])
     """
     first, last, hops = _ways(algorithm)
-    order = np.lexsort((last, algorithm.transfers.link[first], algorithm.transfers.start[first]))
-    first, last, hops = first[order], last[order], hops[order]
+    kept, sum_of = _share_sums(algorithm, first, last)
+    first, last, hops, sum_of = first[kept], last[kept], hops[kept], sum_of[kept]
+    start = np.where(sum_of >= 0, algorithm.transfers.arrival[sum_of], algorithm.transfers.start[first])
+    order = np.lexsort((last, algorithm.transfers.link[first], start))
+    first, last, hops, sum_of = first[order], last[order], hops[order], sum_of[order]
     used = hops >= 0
-    inputs, counts = _inputs(algorithm, first, last)
+    inputs, counts = _inputs(algorithm, first, last, sum_of)
     return Messages(
         first, last, algorithm.transfers.link[hops[used]].astype(np.int64), _offsets(used.sum(axis=1)), inputs, counts
     )
@@ -87,13 +92,44 @@ def _ways(algorithm: Algorithm) -> tuple[Ints, Ints, Ints]:
     return ways[:, 0], ways[np.arange(len(ways)), np.sum(ways >= 0, axis=1) - 1], ways
 
 
-def _inputs(algorithm: Algorithm, first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """Messages whose last transfers bring what the first transfer of a message sends on."""
+def _share_sums(algorithm: Algorithm, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """Ways to keep; and per way the transfer that brings its sender the sum that it sends, or -1 if it sends its own.
+
+    What several receive as the same sum goes to one of them, who sends it to the others the way its own part would go.
+    Nobody sends to itself.
+    """
+    t = algorithm.transfers
+    kept, sum_of = t.src[first] != t.dst[last], np.full(len(first), -1, np.int64)
+    offsets, ways = _lists(last, np.arange(len(last)), len(t))
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for brings in np.flatnonzero((np.diff(offsets) > 1) & ~t.reduce).tolist():
+        parts = sorted(first[ways[offsets[brings] : offsets[brings + 1]]].tolist())
+        alike[int(t.chunk[brings]), *parts].append(brings)
+    for (chunk, *parts), brought in alike.items():
+        senders = sorted(set(t.src[parts].tolist()))
+        turn = {npu: (place - chunk) % len(senders) for place, npu in enumerate(senders)}
+        able = [(int(t.arrival[b]), turn[int(t.dst[b])], b) for b in brought if int(t.dst[b]) in turn]
+        for other in brought if able else []:
+            arrival, _, one = min(able)
+            if other != one and t.arrival[other] >= arrival:
+                mine = ways[offsets[other] : offsets[other + 1]]
+                kept[mine] = t.src[first[mine]] == t.dst[one]
+                sum_of[mine] = one
+    return np.flatnonzero(kept), sum_of
+
+
+def _inputs(algorithm: Algorithm, first: Ints, last: Ints, sum_of: Ints) -> tuple[Ints, Ints]:
+    """Messages whose last transfers bring what a message sends on: a sum, or what its first transfer does."""
     count = len(algorithm.transfers)
     before, after = feeds(algorithm, everything=True)
     offsets, fed_by = _lists(after, before, count)
     arriving_offsets, arriving = _lists(last, np.arange(len(last)), count)
-    owner, transfer = _expand(np.arange(len(first)), offsets[first], offsets[first + 1], fed_by)
+    end = np.where(sum_of >= 0, offsets[first], offsets[first + 1])
+    owner, transfer = _expand(np.arange(len(first)), offsets[first], end, fed_by)
+    sums = np.flatnonzero(sum_of >= 0)
+    owner, transfer = np.concatenate([owner, sums]), np.concatenate([transfer, sum_of[sums]])
+    by = np.argsort(owner, kind="stable")
+    owner, transfer = owner[by], transfer[by]
     owner, message = _expand(owner, arriving_offsets[transfer], arriving_offsets[transfer + 1], arriving)
     return message, _offsets(np.bincount(owner, minlength=len(first)))
 

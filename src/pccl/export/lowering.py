@@ -1,8 +1,9 @@
 """From transfers over links to a program of the ranks: messages between NPUs, and where their data lies.
 
 A way through switches becomes one message. A switch that sends a chunk to several NPUs stands for a message to each of
-them; a switch that adds partial sums stands for a message from each contributor, and the receiver adds them. Times are
-the planned ones: they say in which order a rank touches a place of its buffers, and so what has to wait for what.
+them; a switch that adds partial sums stands for a message from each contributor, and the receiver adds them. Of several
+receivers of a whole sum, the first adds and sends it to the others. Times are the planned ones: they say in which order
+a rank touches a place of its buffers, and so what has to wait for what.
 """
 
 from __future__ import annotations
@@ -75,10 +76,15 @@ def lower(
     messages, copies, scratch = builder.messages(), builder.copies(bool(in_place)), builder.scratch_bytes
     shifts = ([] if in_place else [None]) + ([] if in_place is False else [layout.shift])
     edges = [order_of(messages, copies, found.sequence, shift) for shift in shifts]
-    before, after = np.unique(np.concatenate(edges), axis=0).T
+    before, after = _unique(np.concatenate(edges), 2 * len(messages) + len(copies))
     return Program(
         task, npus, members, messages, copies, before, after, layout.input_bytes, layout.output_bytes, scratch
     )
+
+
+def _unique(pairs: Ints, events: int) -> tuple[Ints, Ints]:
+    before, after = np.divmod(np.unique(pairs[:, 0] * events + pairs[:, 1]), max(events, 1))
+    return before, after
 
 
 class _Builder:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pccl.export.ordering_kernels import order_events
 from pccl.export.program import INPUT, OUTPUT, Copies, Messages
 
-__all__ = ["order_of"]
+__all__ = ["offsets_of", "order_of", "sorted_events"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -33,7 +34,9 @@ def order_of(messages: Messages, copies: Copies, sequence: Ints, shift: Ints | N
     if shift is not None:  # the input is a part of the output, or the other way round
         offset = np.where(buffer == INPUT, offset + shift[rank], offset)
         buffer = np.where(buffer == INPUT, OUTPUT, buffer)
-    place = np.unique(np.stack([rank, buffer, offset], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    offsets, where = np.unique(offset, return_inverse=True)
+    place = (rank * 3 + buffer) * len(offsets) + where
+    place = np.unique(place, return_inverse=True)[1]
     kept = _without_own(event, place, is_write, int(copied[0]) if len(copied) else len(event) + 1)
     by = np.flatnonzero(kept)
     by = by[np.lexsort((order[by], ~is_write[by], time[by], place[by]))]
@@ -63,3 +66,27 @@ def _conflicts(event: Ints, place: Ints, writes: Bools) -> Ints:
     )
     different: Ints = pairs[pairs[:, 0] != pairs[:, 1]]
     return different
+
+
+def sorted_events(time: Ints, before: Ints, after: Ints) -> Ints:
+    """All events by time, but ``after[i]`` always after ``before[i]``; those that wait in a circle are left out.
+
+    Examples
+    --------
+    >>> sorted_events(np.array([5, 1, 3]), np.array([0]), np.array([1])).tolist()
+    [2, 0, 1]
+    """
+    count = len(time)
+    by_time = np.argsort(time, kind="stable")
+    number = np.empty(count, np.int64)
+    number[by_time] = np.arange(count)
+    followers = number[after[np.argsort(number[before], kind="stable")]]
+    missing, order = np.bincount(followers, minlength=count), np.empty(count, np.int64)
+    done = order_events(missing, offsets_of(number[before], count), followers, np.empty(count, np.int64), order)
+    found: Ints = by_time[order[:done]]
+    return found
+
+
+def offsets_of(owner: Ints, count: int) -> Ints:
+    """Where what belongs to each of `count` owners begins, once sorted by owner, and where the last one's ends."""
+    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))])

@@ -16,6 +16,8 @@ __all__ = ["Trace", "trace"]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_UNFOUNDED = "chunk {chunk} is sent by {device}, which does not have it; verify the algorithm first"
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:
@@ -70,12 +72,14 @@ class _Held(NamedTuple):
 
 def trace(algorithm: Algorithm, chunks: Ints) -> Trace:
     """Follow these chunks, which are consecutive."""
+    if not _has_switches(algorithm) and not algorithm.conditions.reduces[chunks].any():
+        return _trace_directly(algorithm, chunks)
     walk = _Walk(algorithm)
     t, c = algorithm.transfers, algorithm.conditions
     arrival = t.arrival
     bounds = np.searchsorted(t.chunk, [chunks[0], chunks[-1] + 1]) if len(chunks) else np.zeros(2, np.int64)
     rows = np.arange(bounds[0], bounds[1])
-    landing = rows[np.lexsort((arrival[rows], t.chunk[rows]))]
+    landing = rows[np.lexsort((_turns(algorithm, rows), arrival[rows], t.chunk[rows]))]
     ends = np.searchsorted(t.chunk[rows], np.append(chunks, chunks[-1] + 1)) if len(chunks) else rows[:0]
     leave = [x[rows].tolist() for x in (t.link, t.src, t.start)]
     land = [x[landing].tolist() for x in (t.link, t.dst, arrival, t.reduce)]
@@ -87,6 +91,72 @@ def trace(algorithm: Algorithm, chunks: Ints) -> Trace:
     return walk.result()
 
 
+def _turns(algorithm: Algorithm, rows: Ints) -> Ints:
+    """Per transfer: the turn of its receiver among those that it arrives at together; another is first for each chunk.
+
+    Who is first with a sum that a switch has made sends it to the others.
+    """
+    t, c = algorithm.transfers, algorithm.conditions
+    turn = np.zeros(algorithm.topology.num_devices, np.int64)
+    chunk = t.chunk[rows]
+    members = c.sources(int(chunk[0])) if len(rows) else turn[:0]
+    turn[members] = np.arange(len(members))
+    found: Ints = (turn[t.dst[rows]] - chunk) % max(len(members), 1)
+    return found
+
+
+def _has_switches(algorithm: Algorithm) -> bool:
+    return bool((algorithm.topology.kind == 1).any())
+
+
+def _trace_directly(algorithm: Algorithm, chunks: Ints) -> Trace:
+    """Without switches and sums every transfer is a message, unless its receiver has the chunk already."""
+    t, c, devices = algorithm.transfers, algorithm.conditions, algorithm.topology.num_devices
+    rows = np.flatnonzero(np.isin(t.chunk, chunks))
+    arrival = t.arrival[rows]
+    by = np.lexsort((arrival, t.chunk[rows]))
+    rows, arrival = rows[by], arrival[by]
+    chunk, src, dst, start, link = (x[rows].astype(np.int64) for x in (t.chunk, t.src, t.dst, t.start, t.link))
+    counts = np.diff(c.source_offsets)
+    sources = np.repeat(np.arange(len(counts)), counts) * devices + c.source_ids
+    places, first = np.unique(chunk * devices + dst, return_index=True)
+    new = np.zeros(len(rows), np.bool_)
+    new[first] = ~np.isin(places, sources)
+    _refuse_unfounded(algorithm, chunk * devices + src, start, sources, places, arrival[first])
+    chunk, src, dst, start, link, arrival = (x[new] for x in (chunk, src, dst, start, link, arrival))
+    sequence = np.arange(len(chunk))
+    order = np.lexsort((sequence, chunk, arrival, start))
+    nothing = np.zeros(len(chunk), np.bool_)
+    return Trace(
+        chunk[order] - chunks.min(initial=np.iinfo(np.int64).max), src[order], dst[order],
+        _numbered(src * devices + dst, link)[order], start[order], arrival[order], nothing,
+        np.isin(chunk * devices + src, sources)[order], nothing, sequence[order],
+    )  # fmt: skip
+
+
+def _refuse_unfounded(
+    algorithm: Algorithm, sent: Ints, start: Ints, sources: Ints, places: Ints, arrival: Ints
+) -> None:
+    """Raise if something is sent before it is there."""
+    at = np.minimum(np.searchsorted(places, sent), max(len(places) - 1, 0))
+    arrived = (places[at] == sent) & (arrival[at] <= start) if len(places) else np.zeros(len(sent), np.bool_)
+    wrong = np.flatnonzero(~arrived & ~np.isin(sent, sources))
+    if len(wrong):
+        chunk, device = divmod(int(sent[wrong[0]]), algorithm.topology.num_devices)
+        raise PcclError(_UNFOUNDED.format(chunk=chunk, device=algorithm.topology.device_text(device)))
+
+
+def _numbered(pair: Ints, link: Ints) -> Ints:
+    """Which of the links between a pair, counted from zero in the order in which they are first taken."""
+    links, first, which = np.unique(link, return_index=True, return_inverse=True)
+    by = np.lexsort((first, pair[first]))
+    ends = pair[first][by]
+    number = np.empty(len(links), np.int64)
+    number[by] = np.arange(len(by)) - np.searchsorted(ends, ends)
+    found: Ints = number[which]
+    return found
+
+
 class _Walk:
     """The messages found so far."""
 
@@ -94,6 +164,8 @@ class _Walk:
         self.topology = algorithm.topology
         self.is_switch = (algorithm.topology.kind == 1).tolist()
         self.rows: list[tuple[int, ...]] = []
+        self.whole = 0  # all contributions to the chunk that is followed, if it is a sum
+        self.first: _Part | None = None  # the first NPU that has received such a sum, as something to send
         self.routes: dict[tuple[int, int], dict[tuple[int, ...], int]] = {}
 
     def follow(
@@ -102,6 +174,7 @@ class _Walk:
     ) -> None:  # fmt: skip
         """Follow one chunk; a transfer leaves after everything that has arrived by then."""
         held = {npu: _Held(1 << i if sums else 1, is_input=True) for i, npu in enumerate(sources)}
+        self.whole, self.first = (1 << len(sources)) - 1 if sums else 0, None
         stored: dict[int, list[_Part]] = {}
         flying: dict[int, list[_Part]] = {}
         leaving = rows.start
@@ -125,7 +198,7 @@ class _Walk:
             return [part._replace(links=(*part.links, link)) for part in stored[device]]
         if device not in held:
             where = self.topology.device_text(device)
-            raise PcclError(f"chunk {chunk} is sent by {where}, which does not have it; verify the algorithm first")
+            raise PcclError(_UNFOUNDED.format(chunk=chunk, device=where))
         return [_Part(device, held[device].bits, held[device].is_input, start, (link,))]
 
     def _receive(
@@ -138,6 +211,12 @@ class _Walk:
         have = mine.bits if mine is not None else 0
         if total == have and not adds:
             return mine or _Held(0, is_input=False)  # it has all that already
+        if total == self.whole and len(parts) > 1 and not adds:  # made by a switch
+            if self.first is not None:
+                parts = [self.first._replace(links=parts[0].links)]
+                self._message(chunk, parts[0], device, arrival, adds=False, to_input=False)
+                return _Held(total, is_input=False)
+            self.first = _Part(device, total, from_input=False, start=arrival, links=())
         if not adds and have:
             parts, adds = self._instead_of_copy(chunk, parts, device, total, have)
         is_input = mine is not None and mine.is_input and adds

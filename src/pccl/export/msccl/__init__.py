@@ -1,7 +1,9 @@
 """MSCCL-IR XML: written for a runtime, checked by running it, and read back.
 
 targets        the runtimes and their limits
+units          bytes of a program as chunks of a file
 lanes          queues between ranks
+runs           messages that travel as one
 operations     what threadblocks do, in chunks of the file
 threadblocks   who does it, and what waits for what
 writer         write(): the file

@@ -6,18 +6,31 @@ receives has been sent and, where its connection is full, after an earlier messa
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pccl.export.msccl.file import Algo, Step
 from pccl.export.msccl.rules import RECEIVES, SENDS
+from pccl.export.ordering import sorted_events
 
 __all__ = ["Execution", "Node", "connect"]
 
+Ints = NDArray[np.int64]
 Connection = tuple[int, int, int]  # sender, receiver, channel
 
+# Why a step waits for others, one column each.
+_REASONS = (
+    "for {}, before it",
+    "for {}, on which it depends",
+    "for {} to send to it",
+    "for {} to make room (the connection holds {depth} message{s})",
+)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Node:
     """One step, and where it stands."""
 
@@ -37,8 +50,16 @@ class Execution:
     """All steps, what each has to wait for, and an order that respects it."""
 
     nodes: list[Node]
-    waits: list[list[tuple[int, str]]]  # per node: the nodes before it, and why
+    waits: Ints  # per node: the node that it waits for by each of the reasons, or -1
+    depth: int
     order: list[int]  # all nodes, unless some are blocked for ever
+
+    @classmethod
+    def of(cls, nodes: list[Node], waits: Ints, depth: int) -> Execution:
+        """Find an order: the first steps of threadblocks first, as if all ran at the same speed."""
+        when = np.array([node.index for node in nodes], np.int64)
+        after, reason = np.nonzero(waits >= 0)
+        return cls(nodes, waits, depth, sorted_events(when, waits[after, reason], after).tolist())
 
     def blocked(self) -> list[str]:
         """The first step of every threadblock that can never run, and what it waits for."""
@@ -47,7 +68,11 @@ class Execution:
             if number in done or (node.gpu, node.tb) in seen:
                 continue
             seen.add((node.gpu, node.tb))
-            reasons = [why.format(self.nodes[other]) for other, why in self.waits[number] if other not in done]
+            reasons = [
+                why.format(self.nodes[other], depth=self.depth, s="s" if self.depth > 1 else "")
+                for other, why in zip(self.waits[number].tolist(), _REASONS, strict=True)
+                if other >= 0 and other not in done
+            ]
             lines.append(f"{node}: deadlock: type {node.step.type} waits for ever {' and '.join(reasons)}")
         return lines
 
@@ -68,8 +93,7 @@ def connect(algo: Algo, depth: int) -> tuple[Execution | None, list[str]]:
     ]
     if problems:
         return None, problems
-    waits = _waits(nodes, first, sent, received, depth)
-    return Execution(nodes, waits, _order(waits)), []
+    return Execution.of(nodes, _waits(nodes, first, sent, received, depth), depth), []
 
 
 def _nodes(algo: Algo) -> tuple[list[Node], dict[tuple[int, int], int]]:
@@ -108,35 +132,14 @@ def _waits(
     sent: dict[Connection, list[int]],
     received: dict[Connection, list[int]],
     depth: int,
-) -> list[list[tuple[int, str]]]:
-    waits: list[list[tuple[int, str]]] = []
-    full = f"for {{}} to make room (the connection holds {depth} message{'s' if depth > 1 else ''})"
+) -> Ints:
+    waits = np.full((len(nodes), len(_REASONS)), -1, np.int64)
+    inner = [number for number, node in enumerate(nodes) if node.index]
+    waits[inner, 0] = np.array(inner, np.int64) - 1
     for number, node in enumerate(nodes):
-        mine: list[tuple[int, str]] = []
-        if node.index:
-            mine.append((number - 1, "for {}, before it"))
         if node.step.depid >= 0:
-            mine.append((first[node.gpu, node.step.depid] + node.step.deps, "for {}, on which it depends"))
-        if node.receives:
-            mine.append((sent[node.receives[0]][node.receives[1]], "for {} to send to it"))
-        if node.sends and node.sends[1] >= depth:
-            mine.append((received[node.sends[0]][node.sends[1] - depth], full))
-        waits.append(mine)
+            waits[number, 1] = first[node.gpu, node.step.depid] + node.step.deps
+    for connection, receipts in received.items():
+        waits[receipts, 2] = sent[connection]
+        waits[sent[connection][depth:], 3] = receipts[:-depth]
     return waits
-
-
-def _order(waits: list[list[tuple[int, str]]]) -> list[int]:
-    followers: list[list[int]] = [[] for _ in waits]
-    missing = [len(mine) for mine in waits]
-    for number, mine in enumerate(waits):
-        for other, _ in mine:
-            followers[other].append(number)
-    ready, order = deque(number for number, count in enumerate(missing) if not count), []
-    while ready:
-        number = ready.popleft()
-        order.append(number)
-        for other in followers[number]:
-            missing[other] -= 1
-            if not missing[other]:
-                ready.append(other)
-    return order

@@ -52,7 +52,8 @@ def import_msccl(
     group
         The NPU of each rank; by default all NPUs in their order.
     members
-        The ranks that take part in the collective, where others only relay; by default all.
+        The ranks that take part in the collective, where others only relay; by default those that our files name, or
+        all.
 
     Returns
     -------
@@ -63,7 +64,7 @@ def import_msccl(
     npus = topology.npus.tolist() if group is None else list(group)
     if len(npus) != algo.ngpus:
         raise FormatError(f"{path} is for {algo.ngpus} ranks, not for {len(npus)} NPUs; say which NPUs with group")
-    ranks = tuple(range(algo.ngpus)) if members is None else tuple(members)
+    ranks = tuple(algo.promise.members or range(algo.ngpus)) if members is None else tuple(members)
     if not set(ranks) <= set(range(algo.ngpus)):
         raise FormatError(f"{path} has ranks 0 to {algo.ngpus - 1}; the members are {list(ranks)}")
     task = Task(algo, ranks, in_place=not algo.outofplace)
@@ -84,6 +85,8 @@ def _readable(path: str | Path) -> Algo:
         raise FormatError(f"{path}: {problems[0] if problems else 'there is nothing in it'}; 'pccl check' says more")
     if algo.coll not in COLLECTIVES:
         raise FormatError(f"{path}: {algo.coll!r} cannot be imported; {', '.join(COLLECTIVES)} can")
+    if algo.promise.shares:
+        raise FormatError(f"{path}: it is padded, and sends parts of its shares only; such files cannot be imported")
     ids = sorted(gpu.id for gpu in algo.gpus)
     if ids != list(range(algo.ngpus)) or algo.nchunksperloop < 1:
         raise FormatError(f"{path}: it lacks ranks or chunks; 'pccl check' says more")
@@ -175,10 +178,9 @@ class _Plan:
     def place(self, execution: Execution, contents: dict[int, list[Content]]) -> None:
         """Take the steps as they become ready, and give times to what they send."""
         followers: list[list[int]] = [[] for _ in execution.nodes]
-        missing = [len(waits) for waits in execution.waits]
-        for number, waits in enumerate(execution.waits):
-            for other, _ in waits:
-                followers[other].append(number)
+        missing = (execution.waits >= 0).sum(axis=1).tolist()
+        for number, reason in np.argwhere(execution.waits >= 0).tolist():
+            followers[execution.waits[number, reason]].append(number)
         ready = [(0, number) for number, count in enumerate(missing) if not count]
         heapify(ready)
         since = [0] * len(execution.nodes)

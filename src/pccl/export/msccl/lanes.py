@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl.export.lowering import Messages, Program
-from pccl.export.msccl.operations import Lanes, Run
+from pccl.export.msccl.operations import Lanes
+from pccl.export.msccl.runs import Runs
 from pccl.export.msccl.targets import Target
 
 __all__ = ["choose_lanes", "split_lanes"]
@@ -28,31 +29,31 @@ def choose_lanes(program: Program, instances: int, target: Target, channels: int
     most = int(lanes.max(initial=0)) + 1
     limit = most if channels is None else min(most, channels)
     while limit > 1:
-        blocks = np.unique(np.stack([m.src, m.dst, lanes % limit], axis=1), axis=0)
-        load = np.bincount(blocks[:, :2].ravel()) * instances
+        blocks = np.unique((m.src * len(program.npus) + m.dst) * limit + lanes % limit) // limit
+        load = np.bincount(np.concatenate(np.divmod(blocks, len(program.npus)))) * instances
         if load.max() < min(ENOUGH, target.threadblocks) and limit * instances <= target.channels:
             break
         limit -= 1
     return Lanes(_without_overtaking(m, lanes % limit), np.zeros(len(program.copies), np.int64))
 
 
-def split_lanes(program: Program, lanes: Lanes, runs: list[Run], parts: dict[tuple[int, int, int], int]) -> Lanes:
+def split_lanes(program: Program, lanes: Lanes, runs: Runs, parts: dict[tuple[int, int, int], int]) -> Lanes:
     """Deal the messages of these lanes (sender, receiver, lane) out to so many; (rank, -1, lane) stands for copies."""
-    m, messages, copies = program.messages, lanes.messages.copy(), lanes.copies.copy()
-    free: dict[tuple[int, int], int] = defaultdict(int)
-    for src, dst, lane in zip(m.src.tolist(), m.dst.tolist(), messages.tolist(), strict=True):
-        free[src, dst] = max(free[src, dst], lane + 1)
-    numbers: dict[tuple[int, int, int], list[int]] = {}
+    m, first, messages, copies = program.messages, runs.first, lanes.messages.copy(), lanes.copies.copy()
+    pair = m.src * len(program.npus) + m.dst
+    free = np.zeros(len(program.npus) ** 2, np.int64)
+    np.maximum.at(free, pair, lanes.messages + 1)
+    run_of = runs.run_of
     for (src, dst, lane), count in parts.items():
-        numbers[src, dst, lane] = [lane, *range(free[src, dst], free[src, dst] + count - 1)]
-        free[src, dst] += count - 1
-    turn: dict[tuple[int, int, int], int] = defaultdict(int)
-    for run in runs:  # as a whole, and in turns, so that the order of the plan stays
-        first = run.messages[0]
-        key = (int(m.src[first]), int(m.dst[first]), int(lanes.messages[first]))
-        if key in numbers:
-            messages[run.messages] = numbers[key][turn[key] % len(numbers[key])]
-            turn[key] += 1
+        if dst < 0:
+            continue
+        between = src * len(program.npus) + dst
+        numbers = np.array([lane, *range(free[between], free[between] + count - 1)])
+        free[between] += count - 1
+        # As a whole, and in turns, so that the order of the plan stays; runs of a lane follow each other.
+        mine = np.flatnonzero((pair[first] == between) & (lanes.messages[first] == lane))
+        inside = np.flatnonzero((run_of >= mine[0]) & (run_of <= mine[-1]))
+        messages[inside] = numbers[(run_of[inside] - mine[0]) % count]
     for rank in {rank for rank, peer, _ in parts if peer < 0}:
         mine = np.flatnonzero(program.copies.rank == rank)
         copies[mine] = np.arange(len(mine)) % (int(copies[mine].max()) + 2)

@@ -28,13 +28,15 @@ _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 def broken_rules(algo: Algo, target: Target) -> list[str]:
     """Every rule that the file breaks, each one line."""
-    problems = [*_of_algo(algo, target), *_unanswered(algo)]
+    problems = [*_of_algo(algo, target), *_of_promise(algo), *_unanswered(algo)]
     for gpu in algo.gpus:
         problems += _of_gpu(gpu, algo, target)
+        others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
         for tb in gpu.threadblocks:
             problems += _of_threadblock(gpu, tb, algo, target)
             for index, step in enumerate(tb.steps):
-                problems += (f"gpu {gpu.id} tb {tb.id} step {index}: {text}" for text in _of_step(gpu, tb, index, step))
+                for text in _of_step(gpu, tb, index, step, others):
+                    problems.append(f"gpu {gpu.id} tb {tb.id} step {index}: {text}")
     return problems
 
 
@@ -68,6 +70,22 @@ def _of_algo(algo: Algo, target: Target) -> Iterator[str]:
         yield f"algo: ngpus is {algo.ngpus}, but there are {len(ids)} gpus with the ids {_few(ids)}"
     if algo.coll != "allreduce" and algo.coll in COLLECTIVES and algo.nchunksperloop % max(algo.ngpus, 1):
         yield f"algo: nchunksperloop {algo.nchunksperloop} does not divide by {algo.ngpus} gpus"
+
+
+def _of_promise(algo: Algo) -> Iterator[str]:
+    members, shares = algo.promise.members, algo.promise.shares
+    if len(set(members)) < len(members) or not set(members) <= set(range(algo.ngpus)):
+        yield f"pccl: the members {_few(members)} are not different ranks of 0 to {algo.ngpus - 1}"
+    if not shares:
+        return
+    room = algo.nchunksperloop // max(algo.ngpus, 1)
+    if algo.coll != "alltoall":
+        yield f"pccl: it says how much of its shares is sent, which {algo.coll} has no use for"
+    if sorted(shares) != list(range(algo.ngpus)):
+        yield f"pccl: it says how much gpus {_few(sorted(shares))} send, which is not each of 0 to {algo.ngpus - 1}"
+    for sender, row in shares.items():
+        if len(row) != algo.ngpus or not all(0 <= count <= room for count in row):
+            yield f"pccl: gpu {sender} sends {_few(row)} chunks, which are not {algo.ngpus} numbers from 0 to {room}"
 
 
 def _unanswered(algo: Algo) -> Iterator[str]:
@@ -123,10 +141,11 @@ def _of_threadblock(gpu: Gpu, tb: Threadblock, algo: Algo, target: Target) -> It
             yield f"{where}: more than {MOST_FUSED} sums into one place in a row; break them up with hasdep=1"
 
 
-def _of_step(gpu: Gpu, tb: Threadblock, index: int, step: Step) -> Iterator[str]:
+def _of_step(gpu: Gpu, tb: Threadblock, index: int, step: Step, others: dict[int, Threadblock]) -> Iterator[str]:
     if step.type not in _TYPES:
         yield f"there is no type {step.type!r}"
-    yield from _dependency(gpu, tb, index, step)
+    if step.depid >= 0:
+        yield from _dependency(tb, index, step, others.get(step.depid))
     if step.type == "nop":
         if step.depid < 0 or step.hasdep or index == len(tb.steps) - 1:
             yield "a nop must carry a dependency, be no dependency itself, and not come last"
@@ -141,14 +160,13 @@ def _of_step(gpu: Gpu, tb: Threadblock, index: int, step: Step) -> Iterator[str]
         yield f"cnt is {step.cnt}; it must be from 1 to {MOST_COUNT}"
     if step.hasdep not in (0, 1):
         yield f"hasdep is {step.hasdep}; it must be 0 or 1"
-    for way in _places(step.type):
-        yield from _place(gpu, getattr(step, f"{way}buf"), getattr(step, f"{way}off"), step.cnt)
+    if step.type not in ("r", "rcs"):
+        yield from _place(gpu, step.srcbuf, step.srcoff, step.cnt)
+    if step.type not in ("s", "rrs"):
+        yield from _place(gpu, step.dstbuf, step.dstoff, step.cnt)
 
 
-def _dependency(gpu: Gpu, tb: Threadblock, index: int, step: Step) -> Iterator[str]:
-    if step.depid < 0:
-        return
-    other = next((other for other in gpu.threadblocks if other.id == step.depid), None)
+def _dependency(tb: Threadblock, index: int, step: Step, other: Threadblock | None) -> Iterator[str]:
     if other is None or not 0 <= step.deps < len(other.steps):
         yield f"it waits for step {step.deps} of tb {step.depid}, which is not there"
     elif step.depid > MOST_DEPENDED_ON:
@@ -163,16 +181,11 @@ def _place(gpu: Gpu, buffer: str, offset: int, count: int) -> Iterator[str]:
     if buffer not in ("i", "o", "s"):
         yield f"there is no buffer {buffer!r}; there are i, o and s"
         return
-    chunks = getattr(gpu, f"{buffer}_chunks")
+    chunks = gpu.i_chunks if buffer == "i" else gpu.o_chunks if buffer == "o" else gpu.s_chunks
     if offset < 0 or offset + count > chunks:
         yield f"{buffer}[{offset}:{offset + count}] is outside a buffer of {chunks} chunks"
     elif offset > MOST_OFFSET:
         yield f"the offset {offset} is beyond {MOST_OFFSET}, the largest that the runtimes keep"
-
-
-def _places(kind: str) -> tuple[str, ...]:
-    """Which places a step of this type uses."""
-    return {"s": ("src",), "r": ("dst",), "rcs": ("dst",), "rrs": ("src",)}.get(kind, ("src", "dst"))
 
 
 def _few(numbers: list[int]) -> str:

@@ -6,9 +6,7 @@ of their own.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,193 +14,217 @@ from numpy.typing import NDArray
 from pccl.errors import InternalError, PcclError
 from pccl.export.lowering import Program
 from pccl.export.msccl.lanes import choose_lanes, split_lanes
-from pccl.export.msccl.operations import RECEIVING, SENDING, Operation, Units, operations, runs_of
+from pccl.export.msccl.operations import RECEIVING, SENDING, Operations, needs_of, operations
+from pccl.export.msccl.runs import Runs, runs_of
 from pccl.export.msccl.targets import MOST_DEPENDED_ON, MOST_NODES, MOST_PEERS, Target
+from pccl.export.msccl.units import Units
+from pccl.export.ordering import offsets_of, sorted_events
+from pccl.export.ordering_kernels import find_waits
 
-__all__ = ["Block", "arrange"]
+__all__ = ["Threadblocks", "arrange"]
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
-@dataclass
-class Block:
-    """One threadblock: its operations, and for each of them the (block, position) pairs it has to wait for."""
+@dataclass(frozen=True, eq=False)
+class Threadblocks:
+    """All threadblocks, rank by rank, and what they do.
 
-    rank: int
-    send: int
-    recv: int
-    chan: int
-    operations: list[Operation] = field(default_factory=list)
-    waits: list[list[tuple[int, int]]] = field(default_factory=list)
-    depended_on: set[int] = field(default_factory=set)
+    Attributes
+    ----------
+    rank, send, recv, chan, lane
+        Per threadblock; the peers are -1 where there is none.
+    number
+        Per threadblock: what it is called on its rank.
+    work, block, position
+        All operations by threadblock and in order; per operation its threadblock, and its place there.
+    wait_offsets, waits
+        Operation `i` waits for those in ``waits[wait_offsets[i]:wait_offsets[i + 1]]``.
+    """
+
+    rank: Ints
+    send: Ints
+    recv: Ints
+    chan: Ints
+    lane: Ints
+    number: Ints
+    work: Operations
+    block: Ints
+    position: Ints
+    wait_offsets: Ints
+    waits: Ints
+
+    def __len__(self) -> int:
+        return len(self.rank)
 
     @property
-    def steps(self) -> int:
-        """Steps in the file: every wait beyond the first needs one of its own."""
-        return sum(max(1, len(waits)) for waits in self.waits) if self.waits else len(self.operations)
+    def channels(self) -> int:
+        """How many channels there are."""
+        return int(self.chan.max()) + 1
+
+    @property
+    def per_rank(self) -> Ints:
+        """How many threadblocks each rank has; all have one at least."""
+        return np.bincount(self.rank)
+
+    @property
+    def steps_of(self) -> Ints:
+        """Per operation: its steps in the file; every wait beyond the first needs one of its own."""
+        return np.maximum(1, np.diff(self.wait_offsets))
+
+    @property
+    def steps(self) -> Ints:
+        """Per threadblock: its steps in the file."""
+        return np.bincount(self.block, self.steps_of, len(self)).astype(np.int64)
+
+    @property
+    def awaited(self) -> Bools:
+        """Per operation: whether others wait for it."""
+        return np.bincount(self.waits, minlength=len(self.work)) > 0
 
 
-def arrange(program: Program, units: Units, target: Target, channels: int | None = None) -> list[list[Block]]:
-    """Per rank: its threadblocks in the order of their numbers, within the limits of the target."""
+def arrange(program: Program, units: Units, target: Target, channels: int | None = None) -> Threadblocks:
+    """The threadblocks of all ranks, within the limits of the target."""
     lanes = choose_lanes(program, units.instances, target, channels)
     while True:
         runs = runs_of(program, units, lanes.messages)
-        ranks = _blocks(program, units, operations(program, units, lanes, runs))
-        _check(ranks, units, target)
-        long = _too_long(ranks, target)
-        if not long:
-            for blocks in ranks:
-                _find_waits(program, blocks)
-            _check(ranks, units, target)
-            long = _too_long(ranks, target)
-        if not long:
-            return [_numbered(blocks) for blocks in ranks]
-        lanes = split_lanes(program, lanes, runs, long)
+        blocks = _blocks(program, units, operations(program, units, lanes, runs))
+        _check(blocks, program, units, target)
+        if blocks.steps.max() <= target.steps:
+            blocks = _with_waits(program, runs, blocks)
+            _check(blocks, program, units, target)
+        if blocks.steps.max() <= target.steps:
+            return _numbered(blocks)
+        lanes = split_lanes(program, lanes, runs, _too_long(blocks, target))
 
 
-def _blocks(program: Program, units: Units, everything: list[Operation]) -> list[list[Block]]:
-    """Operations put into threadblocks, in the order of their times."""
-    ranks = len(program.npus)
-    sides = _sides(program)
-    found: list[dict[tuple[int, ...], Block]] = [{} for _ in range(ranks)]
-    for operation in sorted(everything, key=lambda operation: operation.time):
-        mine = found[operation.rank]
-        if operation.lane not in mine:
-            instance, way, peer, lane = operation.lane
-            ahead = (peer - operation.rank if way == SENDING else operation.rank - peer) % ranks
-            side = ahead // MOST_PEERS if sides > 1 else 0
-            chan = (lane * sides + side) * units.instances + instance if peer >= 0 else 0
-            send, recv = (peer if way == this else -1 for this in (SENDING, RECEIVING))
-            mine[operation.lane] = Block(operation.rank, send, recv, chan)
-        mine[operation.lane].operations.append(operation)
-    return [list(blocks.values()) or [Block(rank, -1, -1, 0)] for rank, blocks in enumerate(found)]
+def _blocks(program: Program, units: Units, work: Operations) -> Threadblocks:
+    """Operations put into threadblocks, in the order of their times; a rank without any has one that does nothing."""
+    by_time = np.argsort(work.time, kind="stable")
+    key = np.zeros(len(work), np.int64)
+    for column in (work.rank, work.instance, work.way, work.peer + 1, work.lane):
+        key = key * (int(column.max(initial=0)) + 1) + column
+    _, first, which = np.unique(key[by_time], return_index=True, return_inverse=True)
+    example = by_time[first]
+    idle = np.setdiff1d(np.arange(len(program.npus)), work.rank)
+    order = np.lexsort((np.concatenate([first, idle]), np.concatenate([work.rank[example], idle])))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    block = number[which]
+    by_block = np.argsort(block, kind="stable")
+    instance, way, peer, lane, rank = (
+        np.concatenate([column[example], np.full(len(idle), other)])[order]
+        for column, other in ((work.instance, 0), (work.way, -1), (work.peer, -1), (work.lane, 0), (work.rank, 0))
+    )
+    rank[number[len(example) :]] = idle
+    send, recv = (np.where(way == this, peer, -1) for this in (SENDING, RECEIVING))
+    chan = _channels(program, units, rank, way, peer, lane, instance)
+    block, nothing = block[by_block], np.zeros(0, np.int64)
+    position = np.arange(len(block)) - offsets_of(block, len(order))[block]
+    return Threadblocks(
+        rank, send, recv, chan, lane, np.arange(len(order)), work.taken(by_time[by_block]), block, position,
+        np.zeros(len(block) + 1, np.int64), nothing,
+    )  # fmt: skip
 
 
-def _sides(program: Program) -> int:
-    """Into how many channels a lane is cut, by how far apart its ranks are, so that none has too many peers."""
-    pairs = np.unique(np.stack([program.messages.src, program.messages.dst], axis=1), axis=0)
-    peers = max((int(np.bincount(ends).max(initial=0)) for ends in pairs.T), default=0)
-    return -(-len(program.npus) // MOST_PEERS) if peers > MOST_PEERS else 1
+def _channels(program: Program, units: Units, rank: Ints, way: Ints, peer: Ints, lane: Ints, instance: Ints) -> Ints:
+    """One for each lane and instance, or several, by how far apart ranks are, so that none has too many peers."""
+    pairs = np.unique(program.messages.src * len(program.npus) + program.messages.dst)
+    peers = max((int(np.bincount(ends).max(initial=0)) for ends in np.divmod(pairs, len(program.npus))), default=0)
+    sides = -(-len(program.npus) // MOST_PEERS) if peers > MOST_PEERS else 1
+    ahead = np.where(way == SENDING, peer - rank, rank - peer) % len(program.npus)
+    side = ahead // MOST_PEERS if sides > 1 else 0
+    return np.where(peer >= 0, (lane * sides + side) * units.instances + instance, 0)
 
 
-def _find_waits(program: Program, blocks: list[Block]) -> None:
+def _with_waits(program: Program, runs: Runs, blocks: Threadblocks) -> Threadblocks:
     """What every operation has to wait for beyond what it knows already from those before it, on its own rank."""
-    needs = _needs(program, blocks)
-    known = [np.full(len(blocks), -1, np.int64) for _ in blocks]  # per block: how far it knows the others to be
-    history: list[list[Ints]] = [[] for _ in blocks]
-    for block in blocks:
-        block.waits = [[] for _ in block.operations]
-    for b, position in _in_order(blocks, needs):
-        for other, at in sorted(needs[b, position], key=lambda place: (-_time(blocks, place), place)):
-            if known[b][other] < at:
-                blocks[b].waits[position].append((other, at))
-                blocks[other].depended_on.add(at)
-                np.maximum(known[b], history[other][at], out=known[b])
-        known[b][b] = position
-        history[b].append(known[b].copy())
+    work, block, count = blocks.work, blocks.block, len(blocks.work)
+    first, then = needs_of(program, runs, work)
+    apart = block[first] != block[then]
+    first, then = first[apart], then[apart]
+    by = np.lexsort((first, -work.time[first], then))
+    first, then = first[by], then[by]
+    follows = np.flatnonzero(blocks.position > 0)
+    order = sorted_events(work.time, np.concatenate([first, follows - 1]), np.concatenate([then, follows]))
+    if len(order) < count:
+        rank = work.rank[np.setdiff1d(np.arange(count), order)[0]]
+        raise InternalError(f"rank {rank}: operations wait for each other in a circle")
+    needs, waits = offsets_of(then, count), np.zeros(len(first), np.bool_)
+    order = order[np.argsort(work.rank[order], kind="stable")]
+    begin, ranks = np.concatenate([[0], np.cumsum(blocks.per_rank)]), len(program.npus)
+    local, done = block - begin[work.rank], offsets_of(work.rank, ranks)
+    for rank in range(ranks):
+        low, high, size = int(done[rank]), int(done[rank + 1]), int(begin[rank + 1] - begin[rank])
+        known, history = np.full((size, size), -1, np.int64), np.empty((high - low, size), np.int64)
+        find_waits(order[low:high], low, local, blocks.position, needs, first, known, history, waits)
+    return replace(blocks, wait_offsets=offsets_of(then[waits], count), waits=first[waits])
 
 
-def _needs(program: Program, blocks: list[Block]) -> dict[tuple[int, int], set[tuple[int, int]]]:
-    """Per operation, given as block and position: those of other blocks that have to come before it."""
-    where: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for b, block in enumerate(blocks):
-        for position, operation in enumerate(block.operations):
-            for event in operation.events:
-                where[event, operation.lane[0]].append((b, position))
-    before = _before(program, {event for event, _ in where})
-    return {
-        (b, position): {
-            place for event in operation.events for first in before[event]
-            for place in where[first, operation.lane[0]] if place[0] != b
-        }
-        for b, block in enumerate(blocks) for position, operation in enumerate(block.operations)
-    }  # fmt: skip
-
-
-def _before(program: Program, events: set[int]) -> dict[int, list[int]]:
-    mine = np.zeros(2 * len(program.messages) + len(program.copies), np.bool_)
-    mine[list(events)] = True
-    chosen = mine[program.after]
-    before: dict[int, list[int]] = defaultdict(list)
-    for first, then in zip(program.before[chosen].tolist(), program.after[chosen].tolist(), strict=True):
-        before[then].append(first)
-    return before
-
-
-def _in_order(blocks: list[Block], needs: dict[tuple[int, int], set[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """All operations of a rank, each after those it needs, and otherwise by time."""
-    followers: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    missing = {place: len(mine) + (place[1] > 0) for place, mine in needs.items()}
-    for place, mine in needs.items():
-        for other in mine:
-            followers[other].append(place)
-    ready = [(_time(blocks, place), place) for place, count in missing.items() if not count]
-    heapify(ready)
-    order: list[tuple[int, int]] = []
-    while ready:
-        _, (b, position) = heappop(ready)
-        order.append((b, position))
-        ahead = [(b, position + 1)] if position + 1 < len(blocks[b].operations) else []
-        for place in followers[b, position] + ahead:
-            missing[place] -= 1
-            if not missing[place]:
-                heappush(ready, (_time(blocks, place), place))
-    if len(order) < len(needs):
-        raise InternalError(f"rank {blocks[0].rank}: operations wait for each other in a circle")
-    return order
-
-
-def _time(blocks: list[Block], place: tuple[int, int]) -> int:
-    return blocks[place[0]].operations[place[1]].time
-
-
-def _numbered(blocks: list[Block]) -> list[Block]:
-    """Blocks in their final order, those that others wait for first, as only few numbers can be waited for."""
-    order = sorted(range(len(blocks)), key=lambda b: (not blocks[b].depended_on, blocks[b].recv < 0, b))
-    where = {old: new for new, old in enumerate(order)}
-    for block in blocks:
-        block.waits = [[(where[b], at) for b, at in waits] for waits in block.waits]
-    return [blocks[b] for b in order]
+def _numbered(blocks: Threadblocks) -> Threadblocks:
+    """Threadblocks that others wait for get the first numbers, as only few numbers can be waited for."""
+    idle = np.bincount(blocks.block[blocks.awaited], minlength=len(blocks)) == 0
+    order = np.lexsort((np.arange(len(blocks)), blocks.recv < 0, idle, blocks.rank))
+    number = np.empty(len(blocks), np.int64)
+    number[order] = np.arange(len(blocks))
+    begin = np.cumsum(blocks.per_rank) - blocks.per_rank
+    return replace(blocks, number=number - begin[blocks.rank])
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-def _too_long(ranks: list[list[Block]], target: Target) -> dict[tuple[int, int, int], int]:
+def _too_long(blocks: Threadblocks, target: Target) -> dict[tuple[int, int, int], int]:
     """Lanes with too many steps (sender, receiver or -1 for copies, lane), and how many each should become."""
     found: dict[tuple[int, int, int], int] = {}
-    for block in (block for blocks in ranks for block in blocks if block.steps > target.steps):
-        ends = (block.recv, block.rank) if block.recv >= 0 else (block.rank, block.send)
-        lane = (*ends, block.operations[0].lane[3])
-        found[lane] = max(found.get(lane, 0), -(-block.steps // target.steps))
+    steps = blocks.steps
+    for b in np.flatnonzero(steps > target.steps).tolist():
+        rank, send, recv = (int(column[b]) for column in (blocks.rank, blocks.send, blocks.recv))
+        lane = (*((recv, rank) if recv >= 0 else (rank, send)), int(blocks.lane[b]))
+        found[lane] = max(found.get(lane, 0), -(-int(steps[b]) // target.steps))
     return found
 
 
-def _check(ranks: list[list[Block]], units: Units, target: Target) -> None:
+def _check(blocks: Threadblocks, program: Program, units: Units, target: Target) -> None:
     """Raise, naming the limit and what would help, if splitting further cannot end well."""
-    channels = 1 + max(block.chan for blocks in ranks for block in blocks)
-    if channels > target.channels:
+    if blocks.channels > target.channels:
         raise PcclError(
             f"it takes more than {target.channels} channels with {target.steps} steps to a threadblock, the limits of "
-            f"{target.runtime}; use fewer chunks{' or instances' if units.instances > 1 else ''}"
+            f"{target.runtime}; {_fewer(program, units)}"
         )
-    for rank, blocks in enumerate(ranks):
-        if len(blocks) > target.threadblocks:
-            peers = len({block.send for block in blocks} - {-1})
-            raise PcclError(
-                f"rank {rank} needs {len(blocks)} threadblocks to send to {peers} others, more than the "
-                f"{target.threadblocks} of {target.runtime}; use fewer channels or instances, a sparser schedule, or "
-                "another target"
-            )
-        waited = sum(bool(block.depended_on) for block in blocks)
-        if waited > MOST_DEPENDED_ON + 1:
-            raise PcclError(
-                f"rank {rank}: others wait for {waited} of its threadblocks, more than the {MOST_DEPENDED_ON + 1} that "
-                "the runtimes can number; use fewer channels or instances"
-            )
-        nodes = 1 + len(ranks) + len(blocks) + sum(block.steps for block in blocks)
-        if nodes > MOST_NODES:
-            raise PcclError(
-                f"rank {rank} needs {nodes:,} elements in the file or more, but the runtimes read {MOST_NODES:,}; use "
-                "fewer chunks or instances"
-            )
+    own = blocks.per_rank
+    awaited = np.bincount(blocks.rank[np.unique(blocks.block[blocks.awaited])], minlength=len(own))
+    nodes = 1 + len(own) + own + np.bincount(blocks.rank, blocks.steps, len(own)).astype(np.int64)
+    broken = (own > target.threadblocks) | (awaited > MOST_DEPENDED_ON + 1) | (nodes > MOST_NODES)
+    if not broken.any():
+        return
+    rank = int(np.argmax(broken))
+    if own[rank] > target.threadblocks:
+        peers = len(np.setdiff1d(blocks.send[blocks.rank == rank], [-1]))
+        raise PcclError(
+            f"rank {rank} needs {own[rank]} threadblocks to send to {peers} others, more than the "
+            f"{target.threadblocks} of {target.runtime}; use fewer channels or instances, a sparser schedule, or "
+            "another target"
+        )
+    if awaited[rank] > MOST_DEPENDED_ON + 1:
+        raise PcclError(
+            f"rank {rank}: others wait for {awaited[rank]} of its threadblocks, more than the {MOST_DEPENDED_ON + 1} "
+            f"that the runtimes can number; {_fewer(program, units)}"
+        )
+    raise PcclError(
+        f"rank {rank} needs {nodes[rank]:,} elements in the file or more, but the runtimes read {MOST_NODES:,}; "
+        f"{_fewer(program, units)}"
+    )
+
+
+def _fewer(program: Program, units: Units) -> str:
+    """What makes a file smaller."""
+    many = [
+        name for name, count in (("chunks", program.collective.pieces), ("instances", units.instances)) if count > 1
+    ]
+    if many:
+        return f"use fewer {' or '.join(many)}"
+    return (
+        "its ranks pass on too many messages: use a smaller group, a network with shorter ways, or the format mscclpp"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from pccl.collective import AllToAll, AllToAllV, Collective
 from pccl.collective.groups import format_group
 from pccl.errors import InternalError, PcclError
 from pccl.export.lowering import Program, lower
+from pccl.export.msccl.file import MOST_CHARACTERS
 from pccl.export.msccl.interpreter import check_text
-from pccl.export.msccl.operations import Units
+from pccl.export.msccl.operations import TYPES
 from pccl.export.msccl.targets import COLLECTIVES, DEPTHS, MOST_OFFSET, Target, find_target
-from pccl.export.msccl.threadblocks import Block, arrange
+from pccl.export.msccl.threadblocks import Threadblocks, arrange
+from pccl.export.msccl.units import Units
 from pccl.units import Bytes, Size, parse, whole
 
 __all__ = ["write"]
@@ -82,12 +85,13 @@ def write(
     program = lower(algorithm, collective=collective, in_place=place, all_ranks=all_ranks, padded=padded)
     units = Units.of(program, _share(task, program), instances, apart=padded)
     _check_offsets(units, instances)
-    ranks = arrange(program, units, runtime, channels)
-    head = _head(algorithm, task, program, units, runtime, protocol, place, sizes, ranks)
-    text = _text(head, program, units, ranks)
-    _try(text, program, units, runtime)
+    blocks = arrange(program, units, runtime, channels)
+    head = _head(algorithm, task, program, units, runtime, protocol, place, sizes, blocks.channels)
+    shares = _shares(program, units)
+    text = _text(head, program, units, blocks, _promise(program, shares))
+    _try(text, program, shares, runtime)
     Path(path).write_text(text, encoding="ascii")
-    return _facts(head, ranks, program)
+    return _facts(head, blocks, program)
 
 
 def _task(algorithm: Algorithm, which: int | None, target: Target, in_place: bool | None, padded: bool) -> Collective:
@@ -101,7 +105,7 @@ def _task(algorithm: Algorithm, which: int | None, target: Target, in_place: boo
         raise PcclError(f"there is no collective {which}; there are {len(algorithm.collectives)}, counted from 0")
     task = algorithm.collectives[which or 0]
     if isinstance(task, AllToAllV):
-        if not padded and len({entry for row in task.matrix for entry in row}) > 1:
+        if not padded and not _are_equal(task):
             raise PcclError(
                 f"{task.kind}: the runtimes never choose a file for alltoallv, and one for alltoall has equal shares; "
                 "to write an alltoall whose shares have the room of the largest, of which only what the matrix says is "
@@ -116,6 +120,10 @@ def _task(algorithm: Algorithm, which: int | None, target: Target, in_place: boo
     if in_place and target.name == "msccl" and isinstance(task, AllToAll | AllToAllV):
         raise PcclError("the original MSCCL has no alltoall in place; export it out of place, or for another target")
     return task
+
+
+def _are_equal(task: AllToAllV) -> bool:
+    return len({entry for row in task.matrix for entry in row}) == 1
 
 
 def _sizes(low: Size | None, high: Size | None) -> tuple[int, int]:
@@ -143,14 +151,14 @@ def _check_offsets(units: Units, instances: int) -> None:
 
 def _head(
     algorithm: Algorithm, task: Collective, program: Program, units: Units, target: Target, protocol: str,
-    in_place: bool | None, sizes: tuple[int, int], ranks: list[list[Block]],
+    in_place: bool | None, sizes: tuple[int, int], channels: int,
 ) -> dict[str, str | int]:  # fmt: skip
     kind = "all-to-all" if isinstance(task, AllToAllV) else task.kind
     name = re.sub(r"[^A-Za-z0-9._:-]+", "-", f"{task.kind}-{algorithm.topology.name}")[:80]
     return {
         "name": name,
         "proto": protocol,
-        "nchannels": 1 + max(block.chan for blocks in ranks for block in blocks),
+        "nchannels": channels,
         "nchunksperloop": units.per_loop * units.instances,
         "ngpus": len(program.npus),
         "coll": target.spell(kind),
@@ -161,75 +169,100 @@ def _head(
     }
 
 
-def _text(head: dict[str, str | int], program: Program, units: Units, ranks: list[list[Block]]) -> str:
+def _shares(program: Program, units: Units) -> list[list[int]] | None:
+    """How many chunks of its share every rank sends to every other, if not all of them."""
+    if not isinstance(program.collective, AllToAllV) or _are_equal(program.collective):
+        return None
+    matrix = np.zeros((len(program.npus),) * 2, np.int64)
+    matrix[np.ix_(program.members, program.members)] = np.array(program.collective.matrix)
+    shares: list[list[int]] = (matrix // units.unit * units.instances).tolist()
+    return shares
+
+
+def _promise(program: Program, shares: list[list[int]] | None) -> list[str]:
+    """What the file does, for whoever checks it, if that is less than its collective; runtimes ignore the element."""
+    lists: list[tuple[dict[str, object], str, list[int]]] = []
+    if len(program.members) < len(program.npus):
+        lists.append(({}, "members", program.members.tolist()))
+    lists += [({"sender": sender}, "shares", row) for sender, row in enumerate(shares or [])]
+    return [
+        "  " + _tag("pccl", whose | {name: part}).replace(">", "/>")
+        for whose, name, numbers in lists
+        for part in textwrap.wrap(" ".join(map(str, numbers)), MOST_CHARACTERS)
+    ]
+
+
+def _text(head: dict[str, str | int], program: Program, units: Units, blocks: Threadblocks, promise: list[str]) -> str:
     lines = [_tag("algo", head)]
     chunks = [sizes // units.unit * units.instances for sizes in
               (program.input_bytes, program.output_bytes, program.scratch_bytes)]  # fmt: skip
-    for rank, blocks in enumerate(ranks):
-        buffers = {f"{name}_chunks": int(count[rank]) for name, count in zip(_BUFFERS, chunks, strict=True)}
-        lines.append("  " + _tag("gpu", {"id": rank} | buffers))
-        steps = [_positions(block) for block in blocks]
-        for number, block in enumerate(blocks):
-            place = {"id": number, "send": block.send, "recv": block.recv, "chan": block.chan}
-            lines += ["    " + _tag("tb", place), *_steps(block, steps), "    </tb>"]
-        lines.append("  </gpu>")
-    return "\n".join([*lines, "</algo>", ""])
+    steps = _steps(blocks)
+    order = np.lexsort((blocks.number, blocks.rank))
+    threadblocks = zip(
+        *(column[order].tolist() for column in (blocks.rank, blocks.number, blocks.send, blocks.recv, blocks.chan)),
+        order.tolist(), strict=True,
+    )  # fmt: skip
+    for rank, number, send, recv, chan, block in threadblocks:
+        if number == 0:
+            lines += ["  </gpu>"] if rank else []
+            buffers = {f"{name}_chunks": int(count[rank]) for name, count in zip(_BUFFERS, chunks, strict=True)}
+            lines.append("  " + _tag("gpu", {"id": rank} | buffers))
+        place = {"id": number, "send": send, "recv": recv, "chan": chan}
+        lines += ["    " + _tag("tb", place), *steps[block], "    </tb>"]
+    return "\n".join([*lines, "  </gpu>", *promise, "</algo>", ""])
 
 
-def _positions(block: Block) -> list[int]:
-    """Per operation: the number of its step, behind those that only wait."""
-    return (np.cumsum([max(1, len(waits)) for waits in block.waits]) - 1).tolist()  # type: ignore[no-any-return]
+def _steps(blocks: Threadblocks) -> list[list[str]]:
+    """Per threadblock: a line for each step; what waits for several others has steps before it that only wait."""
+    work, found = blocks.work, list[list[str]]([] for _ in range(len(blocks)))
+    total = np.cumsum(blocks.steps_of)
+    step = total - 1 - (np.cumsum(blocks.steps) - blocks.steps)[blocks.block]
+    awaited = list(zip(blocks.number[blocks.block[blocks.waits]].tolist(), step[blocks.waits].tolist(), strict=True))
+    columns = (blocks.block, work.type, work.src_buffer, work.src_offset, work.dst_buffer, work.dst_offset, work.cnt,
+               blocks.awaited, blocks.wait_offsets[:-1], blocks.wait_offsets[1:])  # fmt: skip
+    for block, kind, src, src_offset, dst, dst_offset, cnt, tells, low, high in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        lines = found[block]
+        *before, (depid, deps) = awaited[low:high] or [(-1, -1)]
+        lines += [
+            f'      <step s="{len(lines) + k}" type="nop" srcbuf="i" srcoff="-1" dstbuf="o" dstoff="-1" cnt="0" '
+            f'depid="{other}" deps="{at}" hasdep="0"/>'
+            for k, (other, at) in enumerate(before)
+        ]
+        lines.append(
+            f'      <step s="{len(lines)}" type="{TYPES[kind]}" srcbuf="{_BUFFERS[src]}" srcoff="{src_offset}" '
+            f'dstbuf="{_BUFFERS[dst]}" dstoff="{dst_offset}" cnt="{cnt}" depid="{depid}" deps="{deps}" '
+            f'hasdep="{int(tells)}"/>'
+        )
+    return found
 
 
-def _steps(block: Block, steps: list[list[int]]) -> list[str]:
-    lines: list[str] = []
-    for position, (operation, waits) in enumerate(zip(block.operations, block.waits, strict=True)):
-        awaited = [(other, steps[other][at]) for other, at in waits] or [(-1, -1)]
-        for depid, deps in awaited[:-1]:
-            nothing = {"srcbuf": "i", "srcoff": -1, "dstbuf": "o", "dstoff": -1, "cnt": 0}
-            wait = {"depid": depid, "deps": deps, "hasdep": 0}
-            lines.append("      " + _tag("step", {"s": len(lines), "type": "nop"} | nothing | wait, empty=True))
-        what = {
-            "srcbuf": _BUFFERS[operation.src[0]], "srcoff": operation.src[1],
-            "dstbuf": _BUFFERS[operation.dst[0]], "dstoff": operation.dst[1],
-            "cnt": operation.cnt, "depid": awaited[-1][0], "deps": awaited[-1][1],
-            "hasdep": int(position in block.depended_on),
-        }  # fmt: skip
-        lines.append("      " + _tag("step", {"s": len(lines), "type": operation.type} | what, empty=True))
-    return lines
-
-
-def _tag(name: str, attributes: Mapping[str, object], empty: bool = False) -> str:
+def _tag(name: str, attributes: Mapping[str, object]) -> str:
     inside = " ".join(f'{key}="{value}"' for key, value in attributes.items())
-    return f"<{name} {inside}{'/' if empty else ''}>"
+    return f"<{name} {inside}>"
 
 
-def _try(text: str, program: Program, units: Units, target: Target) -> None:
+def _try(text: str, program: Program, shares: list[list[int]] | None, target: Target) -> None:
     """Run the file before anybody else does."""
-    shares = None
-    if isinstance(program.collective, AllToAllV):
-        matrix = np.zeros((len(program.npus),) * 2, np.int64)
-        matrix[np.ix_(program.members, program.members)] = np.array(program.collective.matrix)
-        shares = (matrix // units.unit * units.instances).tolist()
     problems = check_text(text, target=target.name, group=program.members.tolist(), shares=shares)
     if any("deadlock" in line for line in problems):
         raise PcclError(
             f"the schedule keeps more messages on their way than a connection holds, and would hang ({problems[0]}); "
-            "use larger chunks, or the protocol LL, whose connections hold more"
+            "use fewer chunks, or the protocol LL (protocol='LL', --protocol LL), whose connections hold more"
         )
     if problems:
         raise InternalError(f"the file that was to be written is wrong: {problems[0]}")
 
 
-def _facts(head: dict[str, str | int], ranks: list[list[Block]], program: Program) -> dict[str, str]:
+def _facts(head: dict[str, str | int], blocks: Threadblocks, program: Program) -> dict[str, str]:
     places = [name for key, name in (("inplace", "in place"), ("outofplace", "out of place")) if head[key]]
-    steps = max(block.steps for blocks in ranks for block in blocks)
     facts = {
         "collective": f"{head['coll']} among {head['ngpus']} ranks, {' and '.join(places)}",
         "sizes": f"{Bytes(int(head['minBytes']))} to {Bytes(int(head['maxBytes']))}, for counts of elements that are "
         f"multiples of {head['nchunksperloop']}",
-        "threadblocks": f"at most {max(map(len, ranks))} on a rank, of at most {steps} steps, on {head['nchannels']} "
-        f"channel{'s' if head['nchannels'] != 1 else ''}",
+        "threadblocks": f"at most {blocks.per_rank.max()} on a rank, of at most {blocks.steps.max()} steps, on "
+        f"{blocks.channels} channel{'s' if blocks.channels != 1 else ''}",
         "checked": "run by the interpreter: exact, without races or deadlock",
     }
     if len(program.members) < len(program.npus):

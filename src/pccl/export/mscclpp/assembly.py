@@ -102,7 +102,7 @@ class _Assembly:
 
     def _work(self) -> Iterable[tuple[int, int, bool]]:
         """Events by position; senders also hear, after the receipt, that what they sent may be overwritten."""
-        position = self.batches.position
+        position = self.schedule.position
         for event in self.block.events:
             yield position[event], event, False
             if self.block.role == SENDER and event in self.schedule.answered:

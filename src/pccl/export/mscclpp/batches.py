@@ -6,14 +6,21 @@ or could land on what is still in use, goes to a place of its own in scratch, fr
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pccl.errors import PcclError
 from pccl.export.lowering import Program
+from pccl.export.mscclpp.packing_kernels import find_depths
+from pccl.export.ordering import offsets_of, sorted_events
 
 __all__ = ["Batches", "single"]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +38,8 @@ class Batches:
         Per batch: its ranks, and whether it goes over a port.
     staged
         Per message: whether it lands in scratch, at a place of its own.
-    before
-        Per event: the events of its rank that must be complete before it.
+    pairs
+        Events of the same rank: the first of a pair must be complete before the second.
     time
         Per event: when it was planned.
     position
@@ -40,16 +47,31 @@ class Batches:
     """
 
     messages: list[list[int]]
-    src: list[int]
-    dst: list[int]
-    port: list[bool]
+    src: Ints
+    dst: Ints
+    port: Bools
     staged: list[bool]
-    before: list[list[int]]
-    time: list[int]
-    position: list[int]
+    pairs: tuple[Ints, Ints]
+    time: Ints
+    position: Ints
 
     def __len__(self) -> int:
         return len(self.messages)
+
+    @cached_property
+    def before(self) -> list[list[int]]:
+        """Per event: the events of its rank that must be complete before it."""
+        return _listed(*self.pairs, len(self.time))
+
+    @cached_property
+    def followers(self) -> Ints:
+        """Per event: how many must wait for it."""
+        return np.bincount(self.pairs[0], minlength=len(self.time))
+
+    @cached_property
+    def needs(self) -> Ints:
+        """Per event: for how many it must wait."""
+        return np.bincount(self.pairs[1], minlength=len(self.time))
 
     def joined(self, most: int) -> Batches:
         """Up to so many single messages in a batch.
@@ -57,93 +79,106 @@ class Batches:
         Those in one have as many events behind them as each other, when they are sent and when they are received. So
         whatever depends on a batch has more behind it, and batches cannot come to depend on each other in a circle.
         """
-        count, depth = len(self), self._depths()
-        batch_of, batches = [0] * count, list[list[int]]()
-        growing: dict[tuple[int, ...], int] = {}
-        for i in sorted(range(count), key=self.position.__getitem__):
-            key = self.src[i], self.dst[i], depth[i], depth[count + i]
-            if key not in growing or len(batches[growing[key]]) == most:
-                growing[key] = len(batches)
-                batches.append([])
-            batch_of[i] = growing[key]
-            batches[growing[key]].append(i)
-        total = len(batches)
-        moved = [
-            *batch_of,
-            *(total + b for b in batch_of),
-            *(2 * total + k for k in range(len(self.before) - 2 * count)),
-        ]
-        before: list[set[int]] = [set() for _ in range(len(self.before) - 2 * count + 2 * total)]
-        time = [0] * len(before)
-        for event, events in enumerate(self.before):
-            before[moved[event]].update(moved[first] for first in events)
-            time[moved[event]] = max(time[moved[event]], self.time[event])
-        src, dst = ([column[batch[0]] for batch in batches] for column in (self.src, self.dst))
-        port = [self.port[batch[0]] for batch in batches]
-        listed = [sorted(events) for events in before]
-        return replace(
-            self, messages=[[i for one in batch for i in self.messages[one]] for batch in batches], src=src, dst=dst,
-            port=port, before=listed, time=time, position=_positions(listed, time, port),
+        count = len(self)
+        batch_of, first = self._together(most)
+        total = len(first)
+        moved = np.concatenate([batch_of, total + batch_of, 2 * total + np.arange(len(self.time) - 2 * count)])
+        events = len(self.time) - 2 * count + 2 * total
+        pairs = np.divmod(np.unique(moved[self.pairs[1]] * events + moved[self.pairs[0]]), events)[::-1]
+        time = np.zeros(events, np.int64)
+        np.maximum.at(time, moved, self.time)
+        src, dst, port = self.src[first], self.dst[first], self.port[first]
+        sequence = np.lexsort((self.position[:count], batch_of))
+        messages = np.split(sequence, np.cumsum(np.bincount(batch_of, minlength=total))[:-1])
+        return Batches(
+            [[i for one in batch.tolist() for i in self.messages[one]] for batch in messages], src, dst, port,
+            self.staged, (pairs[0], pairs[1]), time, _positions((pairs[0], pairs[1]), time, port),
         )  # fmt: skip
 
-    def _depths(self) -> list[int]:
+    def _together(self, most: int) -> tuple[Ints, Ints]:
+        """Per message its batch, and per batch its first message; batches are numbered in the order of these."""
+        count, depth = len(self), self._depths()
+        key = (self.src * (int(self.dst.max(initial=0)) + 1) + self.dst) * (int(depth.max(initial=0)) + 1)
+        key = (key + depth[:count]) * (int(depth.max(initial=0)) + 1) + depth[count : 2 * count]
+        _, alike = np.unique(key, return_inverse=True)
+        order = np.lexsort((self.position[:count], alike))
+        nth = np.empty(count, np.int64)
+        nth[order] = np.arange(count) - offsets_of(alike, int(alike.max(initial=-1)) + 1)[alike[order]]
+        by = np.argsort(self.position[:count])
+        _, first, batch = np.unique((alike * count + nth // most)[by], return_index=True, return_inverse=True)
+        number = np.empty(len(first), np.int64)
+        number[np.argsort(first)] = np.arange(len(first))
+        found = np.empty(count, np.int64)
+        found[by] = number[batch]
+        return found, by[np.sort(first)]
+
+    def _depths(self) -> Ints:
         """How many events are behind each, one behind the other."""
-        count, depth = len(self), [0] * len(self.before)
-        for event in sorted(range(len(depth)), key=self.position.__getitem__):
-            behind = [depth[_completion(first, count, self.port)] for first in self.before[event]]
-            if count <= event < 2 * count:
-                behind.append(depth[event - count])
-            depth[event] = 1 + max(behind, default=-1)
+        before, after = _all_pairs(self.pairs, self.port)
+        by, depth = np.argsort(after, kind="stable"), np.zeros(len(self.time), np.int64)
+        find_depths(np.argsort(self.position), offsets_of(after, len(depth)), before[by], depth)
         return depth
 
 
 def single(program: Program, box: int) -> Batches:
     """Every message by itself; ports connect boxes of `box` ranks each."""
     m, count = program.messages, len(program.messages)
-    before: list[list[int]] = [[] for _ in range(2 * count + len(program.copies))]
-    for first, then in zip(program.before.tolist(), program.after.tolist(), strict=True):
-        before[then].append(first)
-    port = (m.src // box != m.dst // box).tolist()
-    time = [*m.start.tolist(), *m.arrival.tolist(), *program.copies.time.tolist()]
-    position = _positions(before, time, port)
-    staged = [bool(x) for x in m.reduce]
-    for i in range(count):
-        if not staged[i] and before[count + i]:
-            staged[i] = not _all_precede(before[count + i], i, count, before, position)
-            if not staged[i]:
-                before[count + i] = []  # whoever sends it knows that they are done
-    return Batches([[i] for i in range(count)], m.src.tolist(), m.dst.tolist(), port, staged, before, time, position)
+    pairs = program.before, program.after
+    port = m.src // box != m.dst // box
+    time = np.concatenate([m.start, m.arrival, program.copies.time])
+    position = _positions(pairs, time, port)
+    staged, in_time = _staged(program, position)
+    kept = ~np.isin(pairs[1], in_time)  # whoever sends these knows that what they wait for is done
+    return Batches(
+        [[i] for i in range(count)], m.src, m.dst, port, staged, (pairs[0][kept], pairs[1][kept]), time, position
+    )
 
 
-def _completion(event: int, count: int, port: Sequence[bool]) -> int:
-    """What is sent over a port may be overwritten when it has been received, not when it has been sent."""
-    return event + count if event < count and port[event] else event
+def _staged(program: Program, position: Ints) -> tuple[list[bool], list[int]]:
+    """Per message whether it lands in scratch; and the receipts of others that would otherwise wait for something."""
+    count = len(program.messages)
+    staged = program.messages.reduce.tolist()
+    waiting = np.unique(program.after[(program.after >= count) & (program.after < 2 * count)] - count).tolist()
+    before = _listed(program.before, program.after, len(position)) if waiting else []
+    in_time, places = [], position.tolist()
+    for i in (i for i in waiting if not staged[i]):
+        staged[i] = not _all_precede(before[count + i], i, count, before, places)
+        if not staged[i]:
+            before[count + i] = []
+            in_time.append(count + i)
+    return staged, in_time
 
 
-def _positions(before: list[list[int]], time: list[int], port: list[bool]) -> list[int]:
+def _listed(first: Ints, then: Ints, count: int) -> list[list[int]]:
+    """Per event: those before it."""
+    found: list[list[int]] = [[] for _ in range(count)]
+    for one, other in zip(first.tolist(), then.tolist(), strict=True):
+        found[other].append(one)
+    return found
+
+
+def _all_pairs(pairs: tuple[Ints, Ints], port: Bools) -> tuple[Ints, Ints]:
+    """What comes before what, receipts after sends included.
+
+    What is sent over a port may be overwritten when it has been received, not when it has been sent.
+    """
+    first, then = pairs
+    count, sends = len(port), np.arange(len(port))
+    late = first < count
+    late[late] = port[first[late]]
+    return np.concatenate([np.where(late, first + count, first), sends]), np.concatenate([then, count + sends])
+
+
+def _positions(pairs: tuple[Ints, Ints], time: Ints, port: Bools) -> Ints:
     """A place for every event in one order that respects all dependencies; by planned time, as far as they allow."""
-    count, total = len(port), len(before)
-    after: list[list[int]] = [[] for _ in range(total)]
-    missing = [len(events) for events in before]
-    for then, events in enumerate(before):
-        for first in events:
-            after[_completion(first, count, port)].append(then)
-    for i in range(count):
-        after[i].append(count + i)
-        missing[count + i] += 1
-    ready = [(time[event], event) for event in range(total) if not missing[event]]
-    heapq.heapify(ready)
-    position, next_one = [-1] * total, 0
-    while ready:
-        _, event = heapq.heappop(ready)
-        position[event], next_one = next_one, next_one + 1
-        for then in after[event]:
-            missing[then] -= 1
-            if not missing[then]:
-                heapq.heappush(ready, (time[then], then))
-    if next_one < total:
-        mend = " over ports; export it out of place, or with all ranks in one box" if any(port) else "; verify it first"
+    order = sorted_events(time, *_all_pairs(pairs, port))
+    if len(order) < len(time):
+        mend = (
+            " over ports; export it out of place, or with all ranks in one box" if port.any() else "; verify it first"
+        )
         raise PcclError(f"messages of the algorithm would wait for each other in a circle{mend}")
+    position = np.empty(len(time), np.int64)
+    position[order] = np.arange(len(time))
     return position
 
 

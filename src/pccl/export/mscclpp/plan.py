@@ -115,7 +115,7 @@ class Gpu(msgspec.Struct):
 
     def chunks(self, buffer: str) -> int:
         """How many chunks a buffer has."""
-        return {"i": self.input_chunks, "o": self.output_chunks, "s": self.scratch_chunks}[buffer]
+        return self.input_chunks if buffer == "i" else self.output_chunks if buffer == "o" else self.scratch_chunks
 
 
 class About(msgspec.Struct):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import lcm
+from typing import NamedTuple
 
 from pccl.export.mscclpp.plan import Chunks, Gpu, Op, Plan, Threadblock
 from pccl.export.mscclpp.rules import (
@@ -20,6 +21,7 @@ from pccl.export.mscclpp.rules import (
     MAX_CHANNELS,
     MAX_OPS,
     MAX_THREADS,
+    MOVES,
     PUTS,
     SIGNALS,
     WAITS,
@@ -28,9 +30,12 @@ from pccl.export.mscclpp.rules import (
 
 __all__ = ["Program", "Range", "Step", "resolve"]
 
+_NOP = Op("nop")
+# Which counter of its channels an operation moves.
+_WAYS = dict.fromkeys(WAITS, "wait") | dict.fromkeys((*SIGNALS, "pws", "pwsf"), "signal")
 
-@dataclass(frozen=True)
-class Range:
+
+class Range(NamedTuple):
     """Chunks of a buffer, wherever they lie."""
 
     rank: int
@@ -188,15 +193,19 @@ class _Resolver:
     def _threadblock(self, rank: int, gpu: Gpu, tb: Threadblock) -> list[Step]:
         steps = [Step(rank, tb.id, index, op) for index, op in enumerate(tb.ops)]
         lists = {kind: (tb.channel_list(kind), tb.buffer_list(kind)) for kind in ("memory", "port")}
+        none: tuple[list[int], list[int]] = ([], [])
         for step in steps:
-            for problem in self._fill(step, gpu, *lists.get(step.op.channel_type or "", ([], []))):
+            for problem in self._fill(step, gpu, *lists.get(step.op.channel_type or "", none)):
                 self.errors.append(f"{step}: {problem}")
-            for problem in _defects(self.plan, step):
-                self.defects.append(f"{step}: {problem}")
+            if step.op.name in MOVES or step.op.name in DEFECTS:
+                for problem in _defects(self.plan, step):
+                    self.defects.append(f"{step}: {problem}")
         return steps
 
     def _fill(self, step: Step, gpu: Gpu, channels: list[int], buffers: list[int]) -> Iterator[str]:
         op = step.op
+        if op == _NOP:
+            return
         if op.name not in KNOWN:
             yield "this operation is not understood here"
             return
@@ -237,22 +246,24 @@ class _Resolver:
 
     def _check_sharing(self, steps: list[list[list[Step]]]) -> None:
         """Counters that several threadblocks count with go wrong, and so do barriers that some do not reach."""
-        users: dict[tuple[str, int, str], set[int]] = {}
+        users: dict[tuple[str, int, int, str | None], set[int]] = {}
         barriers: dict[tuple[int, int], Counter[int]] = {}
         sizes: dict[tuple[int, int], set[int]] = {}
         for step in (step for gpu in steps for tb in gpu for step in tb):
-            way = _way(step.op)
-            for kind, rank, number, _, _ in step.channels if way else []:
-                users.setdefault((f"{kind} channel {number}", rank, way), set()).add(step.threadblock)
-            for number in step.op.semaphore_ids if step.op.name == "sem_acquire" else []:
-                users.setdefault((f"semaphore {number}", step.rank, "acquire"), set()).add(step.threadblock)
-            if step.op.name == "barrier":
+            way = _WAYS.get(step.op.name)
+            for kind, rank, number, _, _ in step.channels if way else ():
+                users.setdefault((f"{kind} channel", number, rank, way), set()).add(step.threadblock)
+            if step.op.name == "sem_acquire":
+                for number in step.op.semaphore_ids:
+                    users.setdefault(("semaphore", number, step.rank, "acquire"), set()).add(step.threadblock)
+            elif step.op.name == "barrier":
                 key = (step.rank, step.op.barrier_id or 0)
                 barriers.setdefault(key, Counter())[step.threadblock] += 1
                 sizes.setdefault(key, set()).add(step.op.num_threadblocks or 0)
-        for (what, rank, way), blocks in users.items():
-            text = f"rank {rank}: threadblocks {_listed(blocks)} all {way} on {what}; only one may"
-            self._require(len(blocks) == 1, text)
+        for (what, number, rank, way), blocks in users.items():
+            if len(blocks) > 1:
+                text = f"rank {rank}: threadblocks {_listed(blocks)} all {way} on {what} {number}; only one may"
+                self._require(False, text)
         for (rank, number), uses in barriers.items():
             fits = sizes[rank, number] == {len(uses)} and len(set(uses.values())) == 1
             text = f"rank {rank}: barrier {number} is not used equally often by the threadblocks that it is for"
@@ -261,11 +272,6 @@ class _Resolver:
     def _require(self, holds: bool, text: str) -> None:
         if not holds and text not in self.errors:
             self.errors.append(text)
-
-
-def _way(op: Op) -> str:
-    """Which counter of its channels an operation moves."""
-    return "wait" if op.name in WAITS else "signal" if op.name in SIGNALS or op.name in ("pws", "pwsf") else ""
 
 
 def _defects(plan: Plan, step: Step) -> Iterator[str]:

@@ -17,6 +17,7 @@ SIGNALS, WAITS = {"signal", "rlxsignal"}, {"wait", "rlxwait"}
 PUTS = {"put", "pws", "pwsf"}
 SUMS = {"re", "rre", "res", "rres"}
 MOVES = PUTS | SUMS | {"get", "copy"}
+_OVER_CHANNELS = SIGNALS | WAITS | {"flush"}
 KNOWN = SYNCHRONIZES | SIGNALS | WAITS | MOVES | {"flush", "sem_acquire", "sem_release"}
 DEFECTS = {
     "get": "kernels swap the offsets of source and destination of a get; put from the other side",
@@ -26,24 +27,24 @@ DEFECTS = {
 
 def misshapen(op: Op) -> Iterator[str]:
     """Whether an operation has the parts it needs, and no more than there is room for."""
-    sources, destinations, channels = len(op.src_buff), len(op.dst_buff), len(op.channel_ids)
-    for count, most, what in (
-        (channels, MAX_CHANNELS_OF_OP, "channel ids"),
-        (sources, MAX_BUFFERS_OF_OP, "sources"),
-        (destinations, MAX_BUFFERS_OF_OP, "destinations"),
-        (len(op.semaphore_ids), MAX_SEMAPHORES_OF_OP, "semaphores"),
-    ):
-        if count > most:
-            yield f"{count} {what}; there is room for {most}"
+    channels, semaphores = len(op.channel_ids), len(op.semaphore_ids)
+    if channels > MAX_CHANNELS_OF_OP:
+        yield f"{channels} channel ids; there is room for {MAX_CHANNELS_OF_OP}"
+    if len(op.src_buff) > MAX_BUFFERS_OF_OP:
+        yield f"{len(op.src_buff)} sources; there is room for {MAX_BUFFERS_OF_OP}"
+    if len(op.dst_buff) > MAX_BUFFERS_OF_OP:
+        yield f"{len(op.dst_buff)} destinations; there is room for {MAX_BUFFERS_OF_OP}"
+    if semaphores > MAX_SEMAPHORES_OF_OP:
+        yield f"{semaphores} semaphores; there is room for {MAX_SEMAPHORES_OF_OP}"
     if op.reduce_op not in (None, "sum"):
         yield f"there is no reduction {op.reduce_op!r}, only the sum"
     if op.tbg_info and not 0 <= op.tbg_info.tb_id < op.tbg_info.tbg_size:
         yield f"it is share {op.tbg_info.tb_id} of {op.tbg_info.tbg_size}"
-    if op.name in SIGNALS | WAITS | {"flush"} and not channels:
+    if not channels and op.name in _OVER_CHANNELS:
         yield "it has no channel"
-    if len(set(op.channel_ids)) < channels or len(set(op.semaphore_ids)) < len(op.semaphore_ids):
+    if len(set(op.channel_ids)) < channels or len(set(op.semaphore_ids)) < semaphores:
         yield "it names a channel or a semaphore twice"
-    if op.name in ("sem_acquire", "sem_release") and not op.semaphore_ids:
+    if not semaphores and op.name in ("sem_acquire", "sem_release"):
         yield "it has no semaphore"
     if op.name == "barrier" and not (
         op.barrier_id is not None and 0 <= op.barrier_id < MAX_BARRIERS and (op.num_threadblocks or 0) > 0

@@ -7,22 +7,30 @@ can wait in a circle. Batches from one threadblock to another form a stream, wit
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pccl.errors import PcclError
 from pccl.export.lowering import Program
 from pccl.export.mscclpp.batches import Batches, single
+from pccl.export.mscclpp.packing_kernels import fill_streams
 from pccl.export.mscclpp.rules import MAX_BUFFERS, MAX_CHANNELS, MAX_CHANNELS_OF_OP, MAX_OPS, MAX_SEMAPHORES_OF_OP
 
 __all__ = ["Block", "Schedule", "Stream", "arrange"]
 
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
 SENDER, RECEIVER, COPIER = range(3)
 CHEAPEST = 3  # operations that at least one end needs for a message
 MEND = (
-    "use fewer chunks, or allow more threadblocks (max_threadblocks, --max-threadblocks) if a GPU runs so many at once"
+    "use fewer chunks (or a smaller group), or allow more threadblocks (max_threadblocks, --max-threadblocks) if a GPU "
+    "runs so many at once"
 )
 # Most messages in a batch, and streams to fill a threadblock (smaller ones pack better): from the best to what fits.
 TRIES = ((1, 1), (1, 4), (2, 4), (4, 4), (8, 4), (16, 4))
@@ -35,9 +43,8 @@ class Stream:
     src: int
     dst: int
     port: bool
+    cost: list[int]  # operations at the sender and at the receiver
     batches: list[int] = field(default_factory=list)
-    cost: list[int] = field(default_factory=lambda: [0, 0])  # operations at the sender and at the receiver
-    last: int = -1  # position of the last receipt
 
 
 @dataclass(eq=False)
@@ -69,6 +76,8 @@ class Schedule:
         Per event; events are numbered as those of batches.
     answered
         Batches over ports whose sender must know that they have been read, because something overwrites them.
+    position
+        Per event: as in batches.
     """
 
     program: Program
@@ -78,94 +87,88 @@ class Schedule:
     stream_of: list[Stream]
     block_of: list[Block]
     answered: set[int]
+    position: list[int]
 
     def done(self, event: int) -> int:
         """The position at which an event is known to be complete: for some sends, when they are answered."""
-        return self.batches.position[event + len(self.batches) if event in self.answered else event]
+        return self.position[event + len(self.batches) if event in self.answered else event]
 
 
 def arrange(program: Program, *, box: int, most: int) -> Schedule:
     """Divide a program among threadblocks, at most `most` on a rank; ports connect boxes of `box` ranks each."""
     singles = single(program, box)
-    for together, cut in TRIES:
+    hopeless = np.bincount(singles.src).max(initial=0) > most * MAX_OPS  # nothing saves the puts
+    for together, cut in TRIES[-1:] if hopeless else TRIES:
         batches = singles if together == 1 else singles.joined(together)
-        needed = Counter(first for events in batches.before for first in events)
-        answered = {i for i in range(len(batches)) if batches.port[i] and i in needed}
-        costs, last = _costs(batches, needed, answered), (together, cut) == TRIES[-1]
+        answered = batches.port & (batches.followers[: len(batches)] > 0)
+        costs, last = _costs(batches, answered), (together, cut) == TRIES[-1]
         if not last and _overfull(batches, costs, most):
             continue
         streams, stream_of = _streams(batches, costs, cut)
         try:
-            blocks, block_of = _blocks(program, batches, streams, needed, most)
+            blocks, block_of = _blocks(program, batches, streams, most)
             break
         except PcclError:
             if last:
                 raise
-    return Schedule(program, batches, blocks, streams, stream_of, block_of, answered)
+    position, answers = batches.position.tolist(), set(np.flatnonzero(answered).tolist())
+    return Schedule(program, batches, blocks, streams, stream_of, block_of, answers, position)
 
 
-def _costs(batches: Batches, needed: Counter[int], answered: set[int]) -> list[tuple[int, int]]:
+def _costs(batches: Batches, answered: Bools) -> Ints:
     """Per batch: how many operations its sender and its receiver need at most."""
-    costs, count = [], len(batches)
-    for i, messages in enumerate(batches.messages):
-        staged = sum(batches.staged[m] for m in messages)
-        acquire, release = (
-            [ceil(size / MAX_SEMAPHORES_OF_OP) for size in sizes]
-            for sizes in (map(len, (batches.before[i], batches.before[count + i])), (needed[i], needed[count + i]))
-        )
-        answer = 2 * (i in answered)
-        send = acquire[0] + bool(acquire[0]) + len(messages) + 2 * (not batches.port[i]) + release[0] + answer
-        receipt = 1 + acquire[1] + bool(staged) + staged + bool(release[1]) + release[1] + answer
-        costs.append((send, receipt))
-    return costs
+    count = len(batches)
+    acquire, release = (
+        -(-each[: 2 * count].reshape(2, count) // MAX_SEMAPHORES_OF_OP) for each in (batches.needs, batches.followers)
+    )
+    messages = np.array([len(batch) for batch in batches.messages], np.int64)
+    batch_of = np.repeat(np.arange(count), messages)
+    inside = np.array([message for batch in batches.messages for message in batch], np.int64)
+    staged = np.bincount(batch_of, np.array(batches.staged, np.int64)[inside], count).astype(np.int64)
+    send = acquire[0] + (acquire[0] > 0) + messages + 2 * ~batches.port + release[0] + 2 * answered
+    receipt = 1 + acquire[1] + (staged > 0) + staged + (release[1] > 0) + release[1] + 2 * answered
+    return np.stack([send, receipt], axis=1)
 
 
-def _overfull(batches: Batches, costs: list[tuple[int, int]], most: int) -> bool:
+def _overfull(batches: Batches, costs: Ints, most: int) -> bool:
     """Whether a rank has more operations than its threadblocks have room for, however they are packed."""
-    load: Counter[int] = Counter()
-    for src, dst, (send, receipt) in zip(batches.src, batches.dst, costs, strict=True):
-        load[src] += send
-        load[dst] += receipt
-    return max(load.values(), default=0) > most * MAX_OPS
+    load = np.bincount(np.concatenate([batches.src, batches.dst]), costs.T.ravel())
+    return bool(load.max(initial=0) > most * MAX_OPS)
 
 
-def _room(streams: Sequence[Stream]) -> int:
+def _room(memory: int, ports: int) -> int:
     """Operations left in a threadblock beside the handshakes of its streams, and the answers to ports at the end."""
-    ports = sum(stream.port for stream in streams)
-    memory = len(streams) - ports
-    return MAX_OPS - 2 * ceil(memory / MAX_CHANNELS_OF_OP) - 3 * ceil(ports / MAX_CHANNELS_OF_OP) - 2
+    return MAX_OPS - 2 * -(-memory // MAX_CHANNELS_OF_OP) - 3 * -(-ports // MAX_CHANNELS_OF_OP) - 2
 
 
-def _streams(batches: Batches, costs: list[tuple[int, int]], cut: int) -> tuple[list[Stream], list[Stream]]:
+def _streams(batches: Batches, costs: Ints, cut: int) -> tuple[list[Stream], list[Stream]]:
     """Streams between pairs of ranks that fit into a threadblock each; signals have no names, so order must agree."""
-    found: list[Stream] = []
-    growing: dict[tuple[int, int], list[Stream]] = defaultdict(list)
-    src, dst, position, count = batches.src, batches.dst, batches.position, len(batches)
-    stream_of: list[Stream] = [Stream(0, 0, port=False)] * count
-    for i in sorted(range(count), key=position.__getitem__):
-        pair, arrival, new = growing[src[i], dst[i]], position[count + i], Stream(src[i], dst[i], batches.port[i])
-        room = _room([new]) // cut
-        for stream in pair:
-            if stream.last < arrival and all(c + d <= room for c, d in zip(stream.cost, costs[i], strict=True)):
-                break
-        else:
-            stream = new
-            pair.append(stream)
-            found.append(stream)
-        stream.batches.append(i)
-        stream.cost = [c + d for c, d in zip(stream.cost, costs[i], strict=True)]
-        stream.last, stream_of[i] = arrival, stream
-        if max(stream.cost) + CHEAPEST > room:
-            pair.remove(stream)
-    return found, stream_of
+    count, ranks = len(batches), int(max(batches.src.max(initial=0), batches.dst.max(initial=0))) + 1
+    order = np.argsort(batches.position[:count])
+    pair, port = (batches.src * ranks + batches.dst)[order], batches.port[order]
+    room = np.where(port, _room(0, 1), _room(1, 0)) // cut
+    send, receipt = costs[order].T
+    total, last, younger, stream_of = np.empty((count, 2), np.int64), *np.empty((3, count), np.int64)
+    made = fill_streams(
+        pair, batches.position[count : 2 * count][order], send, receipt, room, CHEAPEST,
+        np.full(ranks**2, -1, np.int64), younger, total, last, stream_of,
+    )  # fmt: skip
+    first = np.unique(stream_of, return_index=True)[1]
+    ends = zip(*(column[order[first]].tolist() for column in (batches.src, batches.dst, batches.port)), strict=True)
+    found = [Stream(src, dst, port, cost) for (src, dst, port), cost in zip(ends, total[:made].tolist(), strict=True)]
+    listed: list[Stream] = [found[0]] * count if count else []
+    for i, stream in zip(order.tolist(), stream_of.tolist(), strict=True):
+        found[stream].batches.append(i)
+        listed[i] = found[stream]
+    return found, listed
 
 
 def _blocks(
-    program: Program, batches: Batches, streams: list[Stream], needed: Counter[int], most: int
+    program: Program, batches: Batches, streams: list[Stream], most: int
 ) -> tuple[list[list[Block]], list[Block]]:
     """Threadblocks: one for each end of a stream as long as there are enough, otherwise several streams share one."""
-    count, position = len(batches), batches.position
-    block_of: list[Block] = [Block(0, 0, 0)] * len(batches.before)
+    count, position = len(batches), batches.position.tolist()
+    block_of: list[Block] = [Block(0, 0, 0)] * len(position)
     copies: dict[int, list[int]] = defaultdict(list)
     for k, rank in enumerate(program.copies.rank.tolist()):
         copies[rank].append(2 * count + k)
@@ -175,7 +178,7 @@ def _blocks(
         ends[stream.dst, RECEIVER].append(stream)
     blocks: list[list[Block]] = []
     for rank in range(len(program.npus)):
-        copying = _copiers(rank, sorted(copies[rank], key=position.__getitem__), batches, needed)
+        copying = _copiers(rank, sorted(copies[rank], key=position.__getitem__), batches)
         sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
         own = [*sides, *copying]
         if len(own) > most:
@@ -192,11 +195,11 @@ def _blocks(
     return blocks, block_of
 
 
-def _copiers(rank: int, copies: list[int], batches: Batches, needed: Counter[int]) -> list[Block]:
+def _copiers(rank: int, copies: list[int], batches: Batches) -> list[Block]:
     blocks: list[Block] = []
     left = 0
     for event in copies:
-        acquire, release = (ceil(n / MAX_SEMAPHORES_OF_OP) for n in (len(batches.before[event]), needed[event]))
+        acquire, release = (-(-int(n[event]) // MAX_SEMAPHORES_OF_OP) for n in (batches.needs, batches.followers))
         cost = 1 + acquire + bool(acquire) + release + bool(release)
         if cost > left:
             blocks.append(Block(rank, COPIER, 0))
@@ -224,25 +227,27 @@ def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> 
 
 def _pack(rank: int, role: int, streams: list[Stream], count: int) -> list[Block]:
     """Streams, the longest first, each to the least loaded threadblock that has room."""
-    blocks, load = [Block(rank, role, 0) for _ in range(max(count, 1))], [0] * max(count, 1)
+    blocks = [Block(rank, role, 0) for _ in range(max(count, 1))]
+    peers: list[set[int]] = [set() for _ in blocks]
+    ports = [0] * len(blocks)
+    least = [(0, k) for k in range(len(blocks))]  # a heap
     for stream in sorted(streams, key=lambda stream: -stream.cost[role]):
-        cost = stream.cost[role]
-        fits = [
-            k for k, block in enumerate(blocks)
-            if load[k] + cost <= _room([*block.streams, stream]) and _connects(block, stream)
-        ]  # fmt: skip
-        if not fits:
+        cost, full = stream.cost[role], list[tuple[int, int]]()
+        while least:
+            load, k = heappop(least)
+            used, over = len(blocks[k].streams) + 1, ports[k] + stream.port
+            buffers = 0 if role == RECEIVER else 2 * len(peers[k] | {stream.dst})  # each peer has an output and scratch
+            if load + cost <= _room(used - over, over) and used <= MAX_CHANNELS and buffers <= MAX_BUFFERS:
+                break
+            full.append((load, k))
+        else:
             raise PcclError(_too_much(rank, role, streams, count))
-        k = min(fits, key=load.__getitem__)
         blocks[k].streams.append(stream)
-        load[k] += cost
+        peers[k].add(stream.dst)
+        ports[k] = over
+        for entry in (*full, (load + cost, k)):
+            heappush(least, entry)
     return [block for block in blocks if block.streams]
-
-
-def _connects(block: Block, stream: Stream) -> bool:
-    """Whether a threadblock has a channel left, and remote buffers: each peer has an output and scratch."""
-    peers = {s.dst for s in block.streams} | {stream.dst}
-    return len(block.streams) < MAX_CHANNELS and (block.role == RECEIVER or 2 * len(peers) <= MAX_BUFFERS)
 
 
 def _too_much(rank: int, role: int, streams: Sequence[Stream], count: int) -> str:

@@ -41,7 +41,7 @@ MOST_THREADBLOCKS = 80  # all must run at once, and a GPU of 2017 runs this many
 ALIGNMENT = 16
 MOST_ADDRESSED = 2**32 - 2**20  # bytes of a buffer, whose end has to be below 2**32 as well
 UNFOLDED = {"gpus", "threadblocks", "ops"}
-MOST_TRIED = 100_000  # operations that the interpreter runs in a few seconds
+MOST_TRIED = 64 * MOST_THREADBLOCKS * MAX_OPS  # operations that the interpreter runs in a few seconds
 
 
 def write(
