@@ -26,6 +26,7 @@ Ints = NDArray[np.int64]
 Orders = dict[bool, Ints]  # for jobs that reduce and for those that spread: in which order to place them
 JUSTIFIED = 2  # of all ways to time routes, that many of the best are justified, besides the first and the last
 POLISH = 60  # links looked at take as long as polishing a transfer
+HEAD_START = 1.5  # the logarithm of the price that the dearest link of a bound starts with
 METHODS = ("earliest-arrival", "price-guided", "flooding")
 
 
@@ -41,6 +42,7 @@ class Method:
     urgency: float = 0.0
     root: str = "spread"
     apart: bool = False  # whether what is spread forgets the prices of what was collected before
+    dual: bool = False  # whether prices start from those that prove the bound
     seed: int = 0
 
     def __str__(self) -> str:
@@ -52,7 +54,7 @@ class Method:
         }[self.name]
         parts = [self.name.replace("-", " ") if self.name != "price-guided" else self.name, knobs]
         parts += ["in steps"] * self.steps + ["sums collected midway"] * (self.root == "center")
-        parts += ["phases apart"] * self.apart
+        parts += ["phases apart"] * self.apart + ["prices of the bound"] * self.dual
         return ", ".join(filter(None, parts))
 
 
@@ -87,7 +89,7 @@ def attempt(problem: Problem, method: Method, orders: Orders | None = None) -> S
         done += placed
         problem.report(min(done, total), total, str(method))
 
-    load = np.zeros(topology.num_links)
+    load = _first_load(problem, method)
 
     def placed(jobs: Jobs, ten: Ten, release: Ints, reduces: bool) -> Placed:
         if method.name == "flooding":
@@ -103,7 +105,7 @@ def attempt(problem: Problem, method: Method, orders: Orders | None = None) -> S
         parts.append(Part(reductions, collected, reduces=True))
     if len(gathers):
         if method.apart:
-            load[:] = 0
+            load = _first_load(problem, method)
         spread = placed(gathers, ten, release[gathers.chunk], False)
         if method.name == "flooding" and parts:  # which knows nothing of the sums: it begins when they are there
             late = parts[0].placed.end
@@ -113,6 +115,12 @@ def attempt(problem: Problem, method: Method, orders: Orders | None = None) -> S
     # That times are polished counts too.
     work = sum(part.placed.work + POLISH * len(part.placed) * len(parts) for part in parts)
     return _exact(problem, Solution(method, net, parts, duration, work=work))
+
+
+def _first_load(problem: Problem, method: Method) -> NDArray[np.float64]:
+    """The logarithm of the price that each link starts with."""
+    prices = np.array(problem.bound.prices if method.dual else (), np.float64)
+    return HEAD_START * prices / prices.max() if np.any(prices) else np.zeros(problem.topology.num_links)
 
 
 def _wish(problem: Problem, method: Method, jobs: Jobs, orders: Orders | None, reduces: bool) -> Wish:

@@ -23,6 +23,7 @@ __all__ = ["rerouted"]
 Ints = NDArray[np.int64]
 MOST = 8  # chunks that search anew at a time
 ROUND = 500_000  # links looked at between two justifications
+SETUP = 30_000  # links looked at take as long as what a round takes besides, however small the problem
 REPLAY = 20  # links looked at take as long as timing a transfer anew, several times
 AIMS = (2, 8, 32)
 
@@ -42,13 +43,15 @@ def rerouted(problem: Problem, solution: Solution, enough: int, budget: int, see
             view = _View.of(problem, current, number, backwards)
             routes, work = _tried(view, -(-enough // solution.net.unit), aim, random, minimal)
             current = view.solution_with(routes)
-            spent += work + REPLAY * len(current)
+            spent += work + SETUP + REPLAY * len(current)
             problem.report(min(spent, budget), budget, f"re-routing, {solution.method}")
         if current.duration <= best.duration:
             best = current
         else:
             current = best
-    return replace(_moved(problem, best, up=True), rerouted=solution.rerouted or best is not solution, work=spent)
+    return replace(
+        _moved(problem, best, up=True), rerouted=solution.rerouted or best.duration < solution.duration, work=spent
+    )
 
 
 def _directions(problem: Problem, solution: Solution) -> Iterator[tuple[int, bool]]:

@@ -26,7 +26,9 @@ __all__ = ["Best", "Entry", "Log", "Solver"]
 Trial: TypeAlias = Callable[[], Solution]
 WORKERS = 2  # attempts made at the same time; the same on all machines, so that all find the same
 WORTHWHILE = 0.98  # more chunks are worth their while if they take that share of the time
-REROUTING = 4_000_000  # links that one rerouting looks at
+REROUTING = 1_000  # links that one rerouting looks at for every transfer
+MOST_REROUTING = 5_000_000  # and for all of them
+SHARE = 0.6  # of the effort, for other chunks and methods; the rest is for improving what they find
 CHEAP = 6  # attempts that modest work pays for, at least, if each takes next to no time
 CONTENDERS = 6  # of what other methods find, that many of the best are re-routed
 STALLED = 2  # reroutings without a gain before other methods have a try
@@ -58,6 +60,16 @@ class Best:
     problem: Problem
     collectives: tuple[Collective, ...]
     solution: Solution
+
+
+def _cost(problem: Problem) -> int:
+    """About what one attempt takes, in links looked at: mostly the polish, which is twice the work for two phases."""
+    return POLISH * problem.transfers * (2 if problem.collects_and_spreads else 1)
+
+
+def _alike(one: Solution, other: Solution) -> bool:
+    """Whether two solutions are equally good and found in the same way."""
+    return one.duration == other.duration and str(one) == str(other)
 
 
 class _Enough(Exception):  # noqa: N818
@@ -110,7 +122,7 @@ class Solver:
             collectives = cut(self.collectives, chunks)
             conditions = compile_conditions(self.topology, collectives)
             problem = Problem(self.topology, conditions, self.seed, self._report)
-            if self.best is not None and self.spent + 4 * POLISH * problem.transfers > self.asked.effort.work:
+            if self.best is not None and self.spent + 4 * _cost(problem) > SHARE * self.asked.effort.work:
                 return
             yield problem, collectives
             duration = self.best.solution.duration if self.best else None
@@ -130,7 +142,7 @@ class Solver:
         if problem.collects_and_spreads and self.asked.effort.work and self.best is not None:
             method = self.best.solution.method
             if method.name == "flooding":  # which does not mind that all sums are collected in one place
-                method = next(iter(grid(problem, self.asked, method)), method)
+                method = next((other for other in methods if other.name == "price-guided"), method)
             self._try(problem, collectives, [self._attempt(problem, replace(method, root="center"))])
 
     def _improve(self, best: Best) -> None:
@@ -139,17 +151,17 @@ class Solver:
         if not problem.topology.limited:
             self._repeat(best, self._rerouting, STALLED)
         untried = [method for method in grid(problem, self.asked, best.solution.method) if method not in self.tried]
-        found = self._try_all(best, [self._attempt(problem, method) for method in untried])
+        found = self._try_all(best, [self._attempt(problem, method) for method in untried], SHARE)
         if not problem.topology.limited:
             contenders = sorted(found, key=lambda solution: solution.duration)[:CONTENDERS]
             self._try_all(best, [self._rerouting(problem, solution) for solution in contenders])
         self._repeat(best, self._variation, self.asked.effort.patience)
 
-    def _try_all(self, best: Best, trials: list[Trial]) -> list[Solution]:
-        """Make attempts as long as there is something to gain; returns what came of them."""
+    def _try_all(self, best: Best, trials: list[Trial], share: float = 1.0) -> list[Solution]:
+        """Make attempts as long as there is something to gain, with a share of the effort; returns what they found."""
         found: list[Solution] = []
         for low in range(0, len(trials), WORKERS):
-            if self._good_enough() or not self._affordable(best.problem):
+            if self._good_enough() or not self._affordable(best.problem, share):
                 break
             found += self._try(best.problem, best.collectives, trials[low : low + WORKERS])
         return found
@@ -181,7 +193,7 @@ class Solver:
     def _variation(self, problem: Problem) -> Trial:
         """Something like the best so far: other routes for what is late, or all again in an order that it teaches."""
         assert self.best is not None
-        if not problem.topology.limited and self.varied // WORKERS % 4:
+        if not problem.topology.limited and self.varied // WORKERS % 2:
             return self._rerouting(problem)
         self.varied += 1
         solution, seed = self.best.solution, self.seed + self.varied
@@ -196,7 +208,9 @@ class Solver:
         assert self.best is not None
         self.varied += 1
         enough, seed, minimal = self._enough(problem), self.seed + self.varied, self.asked.routes == "minimal"
-        return partial(rerouted, problem, solution or self.best.solution, enough, REROUTING, seed, minimal)
+        solution = solution or self.best.solution
+        budget = min(MOST_REROUTING, REROUTING * len(solution))
+        return partial(rerouted, problem, solution, enough, budget, seed, minimal)
 
     def _enough(self, problem: Problem) -> int:
         """What is so short that trying to make it shorter is a waste."""
@@ -205,10 +219,10 @@ class Solver:
 
     def _cheap(self, problem: Problem) -> bool:
         """Whether one more attempt takes next to no time; then it is made even if there is little to gain."""
-        return POLISH * problem.transfers * CHEAP <= self.asked.effort.modest
+        return _cost(problem) * CHEAP <= self.asked.effort.modest
 
-    def _affordable(self, problem: Problem) -> bool:
-        return self.spent + WORKERS * POLISH * problem.transfers <= self.asked.effort.work
+    def _affordable(self, problem: Problem, share: float = 1.0) -> bool:
+        return self.spent + WORKERS * _cost(problem) <= share * self.asked.effort.work
 
     def _try(self, problem: Problem, collectives: tuple[Collective, ...], trials: list[Trial]) -> list[Solution]:
         """Make attempts, at the same time if there are several, and keep the best; returns all."""
@@ -220,8 +234,8 @@ class Solver:
                 self.best = Best(problem, collectives, solution)
                 if self.log is not None:
                     self.log(self._entry())
-            elif solution.rerouted and solution.duration == self.best.solution.duration:  # new ground to go on from
-                self.best = Best(problem, collectives, solution)
+            elif problem is self.best.problem and _alike(solution, self.best.solution):
+                self.best = Best(problem, collectives, solution)  # new ground to go on from
         if stop is not None:
             raise stop
         return found

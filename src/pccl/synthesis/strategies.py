@@ -129,7 +129,8 @@ def grid(problem: Problem, asked: Asked, best: Method) -> list[Method]:
     steps, seed = problem.steps, problem.seed
     routes = ("any", "minimal") if problem.any_single and problem.dense else ("any",)
     guided = product(KNOBS if problem.even else STEEP_KNOBS, routes)
-    methods = [Method("price-guided", "rounds", way, steps, *knobs, seed=seed) for knobs, way in guided]
+    dual = problem.bound.kind == "prices"
+    methods = [Method("price-guided", "rounds", way, steps, *knobs, dual=dual, seed=seed) for knobs, way in guided]
     earliest = product(("rounds", "farthest-first"), routes, (True, False) if steps else (False,))
     methods += [Method("earliest-arrival", order, way, step, seed=seed) for order, way, step in earliest]
     if problem.any_several and not problem.any_single and not problem.topology.limited and problem.floods:

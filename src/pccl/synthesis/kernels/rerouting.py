@@ -31,6 +31,8 @@ from pccl.synthesis.kernels.tables import (
     Work,
 )  # fmt: skip
 
+SEARCH = 20  # links looked at take as long as beginning and ending a search
+
 
 class Routes(NamedTuple):
     """The transfers of every task, in one pool that new ones are added to at the end."""
@@ -66,16 +68,17 @@ def reroute(
     """
     limit = work.search[1] + budget
     while True:
-        late = some_late(routes, tries, target)
-        work.search[1] += len(routes.arrival) >> 7
-        if late < 0:
-            return DONE
-        if work.search[1] > limit:
-            return PAUSED
         if routes.count[0] + len(tries.task) * len(work.state) > len(routes.arc):
             return OUTPUT_FULL
         if crowded(lanes, len(tries.task)):
             return LANE_FULL
+        random, looked = tries.random[0], work.search[1]
+        late = some_late(routes, tries, target)
+        work.search[1] += SEARCH + (len(routes.arrival) >> 6)
+        if late < 0:
+            return DONE
+        if work.search[1] > limit:
+            return PAUSED
         tries.count[0] += 1
         number = choose(routes, tries, late)
         before, held = rip_up(net, lanes, tasks, routes, tries, number, target)
@@ -92,7 +95,8 @@ def reroute(
         else:
             take_back(net, lanes, tasks, routes, tries, number, found)
             routes.count[0] = used
-        if not fits:
+        if not fits:  # nothing has happened, so that the result does not depend on how long calendars are
+            tries.random[0], work.search[1] = random, looked
             return LANE_FULL
 
 
@@ -208,6 +212,7 @@ def find(
     ident = work.search[0]
     search(net, lanes, stores, tasks, work, task, ident)
     width = keep_useful(net, tasks, work, task, ident)
+    work.search[1] += SEARCH + 4 * width
     for k in range(width):
         arc = work.tree[k]
         if full(lanes, net.lane[arc], work.label[net.dst[arc], START]):
