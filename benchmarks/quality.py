@@ -274,11 +274,7 @@ links are alike, else in microseconds; the bound is what `pccl.lower_bound` prov
 chunks where their number is searched for); CPU time is that of one synthesis on two threads, after kernels are
 compiled. The goal is a time, or a gap. The last column is the best of the [baselines](baselines.md), cut into as many
 chunks as ours or not at all, and how many times longer it takes; it is empty where they would take minutes. `a100:2`
-and `mi250:2` are link tables without latencies.
-
-What still misses: All-to-All on `a100:2` and `mi250:2` takes up to 1 % longer than `hierarchical`, which sends inside
-the box first, so that the slow links come last. At 1 GB on `a100:2`, 45 s of effort `thorough` came from 20,221 us to
-20,208 us, where `hierarchical` takes 20,156 us, the bound for whole chunks."""
+and `mi250:2` are link tables without latencies."""
     PAGE.write_text("\n".join([head, *lines(results), ""]), encoding="utf-8")
 
 

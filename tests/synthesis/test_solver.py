@@ -5,14 +5,20 @@ from __future__ import annotations
 import threading
 import time
 
+import networkx
 import pytest
 
 import pccl
+from pccl.collective import compile_conditions
 from pccl.synthesis import solver
+from pccl.synthesis.methods import Method, attempt
+from pccl.synthesis.problem import Problem
+from pccl.synthesis.strategies import asked_for, grid
 
 STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s
 EVEN = {"bandwidth": "1GB/s", "latency": "0ns"}
 MESH = pccl.topology.mesh(8, 8, **EVEN)
+ANYTHING = asked_for("balanced", None, None, None, None, None)
 
 
 def rows(kind, numbers, chunks):
@@ -70,6 +76,27 @@ def test_machines_come_near_the_bound(machine):
         collective = kind(pccl.units.Bytes(10**9 // (64 * n) * 64 * n), chunks=chunks)
         bound = pccl.lower_bound(topology, collective).value
         assert pccl.synthesize(topology, collective).duration <= 1.03 * bound
+
+
+def test_prices_that_prove_the_bound_are_a_good_start():
+    """Where no cut is narrow, they say which links will be scarce; with equal prices one learns that too late."""
+    graph = networkx.random_regular_graph(4, 48, seed=1).to_directed()
+    networkx.set_edge_attributes(graph, EVEN["bandwidth"], "bandwidth")
+    networkx.set_edge_attributes(graph, EVEN["latency"], "latency")
+    topology = pccl.topology.from_networkx(graph)
+    conditions = compile_conditions(topology, [pccl.AllToAll("48kB")])
+    problem = Problem(topology, conditions, 0, lambda *_: None)
+    assert problem.bound.kind == "prices"
+    assert all(method.dual for method in grid(problem, ANYTHING, Method("flooding")) if method.name == "price-guided")
+    knobs = ((3.0, 1.0), (6.0, 0.3), (12.0, 0.1), (20.0, 0.0))
+    taken = {
+        dual: sum(
+            attempt(problem, Method("price-guided", "rounds", "any", False, *knob, dual=dual)).duration
+            for knob in knobs
+        )
+        for dual in (False, True)
+    }
+    assert taken[True] < taken[False]
 
 
 def test_an_all_reduce_is_no_slower_than_its_phases():

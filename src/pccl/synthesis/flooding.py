@@ -39,8 +39,7 @@ def flooded(jobs: Jobs, seed: int, progress: Progress) -> Placed:
     size = jobs.size[job_of[state.job[order]]]
     first = np.concatenate([[0], np.cumsum(np.bincount(job, minlength=len(jobs)))])
     end = int((start + net.travel[size, net.kind[arc]]).max(initial=0))
-    held = int(net.hold[size, net.kind[arc]].sum())
-    return Placed(np.arange(len(jobs)), first, arc, start, end, held, work=8 * count)
+    return Placed(np.arange(len(jobs)), first, arc, start, end, work=8 * count)
 
 
 def _spread(jobs: Jobs, number: Ints, relays: bool, progress: Progress) -> Flood:

@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 Orders = dict[bool, Ints]  # for jobs that reduce and for those that spread: in which order to place them
 JUSTIFIED = 2  # of all ways to time routes, that many of the best are justified, besides the first and the last
 POLISH = 60  # links looked at take as long as polishing a transfer
-HEAD_START = 1.5  # the logarithm of the price that the dearest link of a bound starts with
+HEAD_START = 1.0  # the logarithm of the price that the dearest link of a bound starts with
 METHODS = ("earliest-arrival", "price-guided", "flooding")
 
 

@@ -35,7 +35,6 @@ class Placed:
     arc: NDArray[np.int32]
     start: Ints
     end: int  # when the last of them arrives
-    held: int  # for how long they hold links, in all
     work: int = 0  # links looked at to find them
 
     def __len__(self) -> int:
@@ -92,8 +91,8 @@ def place(jobs: Jobs, ten: Ten, wish: Wish, release: Ints, load: Floats, progres
         elif status == kernels.STUCK:
             raise InternalError(f"the search did not reach all destinations of chunk {jobs.chunk[permutation[task]]}")
     load[net.link] = np.log(guide.price)
-    count, end, held = out.count.tolist()
-    return Placed(permutation, out.first, out.arc[:count], out.start[:count], end, held, int(work.search[1]))
+    count, end = out.count.tolist()
+    return Placed(permutation, out.first, out.arc[:count], out.start[:count], end, int(work.search[1]))
 
 
 def turn_round(
@@ -173,7 +172,7 @@ def _guide(net: Network, wish: Wish, load: Floats) -> Guide:
 
 def _output(jobs: int, capacity: int) -> Output:
     columns = np.empty(capacity, np.int32), np.empty(capacity, np.int64)
-    return Output(np.zeros(3, np.int64), np.zeros(jobs + 1, np.int64), *columns)
+    return Output(np.zeros(2, np.int64), np.zeros(jobs + 1, np.int64), *columns)
 
 
 def _grown(out: Output, task: int, devices: int) -> Output:

@@ -70,6 +70,11 @@ class Problem:
         """The best bound for the chunks as they are."""
         return bound_of(self.topology, self.conditions, whole_chunks=True)
 
+    @property
+    def known_bound(self) -> Bound:
+        """The best bound there has been time for so far."""
+        return self.bound if "bound" in vars(self) else self.quick_bound
+
     @cached_property
     def collects_and_spreads(self) -> bool:
         """Whether some sums have several destinations, as in an All-Reduce."""

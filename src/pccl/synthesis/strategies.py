@@ -32,7 +32,7 @@ class Effort:
 
 EFFORTS = {
     "fast": Effort(work=0, gap=1.0, modest=0, patience=0, passes=0),
-    "balanced": Effort(work=80_000_000, gap=0.01, modest=30_000_000, patience=40, passes=6),
+    "balanced": Effort(work=120_000_000, gap=0.01, modest=30_000_000, patience=40, passes=6),
     "thorough": Effort(work=2_000_000_000, gap=0.0, modest=0, patience=400, passes=20),
 }
 

@@ -33,18 +33,18 @@ def commit(
 ) -> None:
     """Take the links of the tree out of the TEN and write its transfers down."""
     chunk_size, row = tasks.size[task], out.count[0]
-    end, held = out.count[1], out.count[2]
+    end = out.count[1]
     for i in range(size):
         arc = work.tree[i]
         receiver, kind = net.dst[arc], net.kind[arc]
         start, hold = work.label[receiver, START], net.hold[chunk_size, kind]
         occupy(lanes, net.lane[arc], work.label[receiver, SLOT], start, start + hold)
         out.arc[row + i], out.start[row + i] = arc, start
-        end, held = max(end, work.label[receiver, ARRIVAL]), held + hold
+        end = max(end, work.label[receiver, ARRIVAL])
         if net.limited and net.store[receiver] >= 0:
             since, until = stay_of(net, work, arc, chunk_size)
             stay(stores, net.store[receiver], since, until)
-    out.count[0], out.count[1], out.count[2] = row + size, end, held
+    out.count[0], out.count[1] = row + size, end
     out.first[task + 1] = row + size
 
 

@@ -105,7 +105,7 @@ class Work(NamedTuple):
 class Output(NamedTuple):
     """Transfers placed so far, task by task."""
 
-    count: Ints  # [0]: transfers, [1]: when the last arrives, [2]: how long they hold links in all
+    count: Ints  # [0]: transfers, [1]: when the last arrives
     first: Ints  # transfers of task i are first[i] .. first[i + 1] - 1
     arc: Indices
     start: Ints
