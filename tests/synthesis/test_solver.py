@@ -10,7 +10,7 @@ import pytest
 
 import pccl
 from pccl.collective import compile_conditions
-from pccl.synthesis import solver
+from pccl.synthesis import methods, solver
 from pccl.synthesis.methods import Method, attempt
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.strategies import asked_for, grid
@@ -149,6 +149,20 @@ def test_a_time_limit():
     begin = time.perf_counter()
     found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 32), effort="thorough", time_limit=0.3)
     assert time.perf_counter() - begin < 20, "a thorough search takes minutes"
+    pccl.verify(found)
+
+
+def test_nothing_long_is_begun_once_time_is_up(monkeypatch):
+    """Ways to time a solution, and the best bound, take seconds each on a large network."""
+
+    def begun(*_):
+        raise AssertionError("this takes too long")
+
+    monkeypatch.setattr(methods, "_phase_by_phase", begun)
+    monkeypatch.setattr(methods.Timetable, "by_rank", begun)
+    monkeypatch.setattr(methods.Timetable, "justified", begun)
+    monkeypatch.setattr(solver.Problem, "bound", property(begun))
+    found = pccl.synthesize(MESH, pccl.AllReduce("64kB", range(8), 4), effort="thorough", time_limit=1e-9)
     pccl.verify(found)
 
 

@@ -151,17 +151,24 @@ def _exact(problem: Problem, solution: Solution) -> Solution:
     return replace(solution, net=problem.net, parts=parts, duration=end * problem.net.unit)
 
 
-def polished(problem: Problem, solution: Solution, passes: int, enough: int, like: str | None = None) -> Solution:
+def polished(
+    problem: Problem,
+    solution: Solution,
+    passes: int,
+    enough: int,
+    like: str | None = None,
+    over: Callable[[], bool] = lambda: False,
+) -> Solution:
     """Time the routes of a solution anew in all the ways we know, until it takes no longer than is enough.
 
-    With `like`, only in the way that was best for a solution of that kind.
+    With `like`, only in the way that was best for a solution of that kind. No other way is begun once it is `over`.
     """
     if problem.topology.limited or not len(solution) or solution.duration <= enough:
         return solution
     table = Timetable.of(problem.topology, solution.net, solution.parts, len(problem.conditions))
     starts = {"": table.moves.start}
     for name, retimed in _ways(problem, solution, table).items():
-        if like in (None, name):
+        if like in (None, name) and not over():
             starts[name] = retimed()
             if table.end(starts[name]) * solution.net.unit <= enough:
                 break
@@ -169,7 +176,7 @@ def polished(problem: Problem, solution: Solution, passes: int, enough: int, lik
     ranked = sorted(ends, key=lambda name: ends[name])
     how, best, end = ranked[0], starts[ranked[0]], ends[ranked[0]]
     for name in dict.fromkeys([*ranked[:JUSTIFIED], "", *list(ends)[-1:]]):
-        if end * solution.net.unit <= enough:
+        if end * solution.net.unit <= enough or over():
             break
         moved = table.justified(starts[name], passes)
         if table.end(moved) < end:

@@ -220,9 +220,9 @@ class Solver:
 
         def attempted() -> Solution:
             solution = attempt(problem, method, orders)
-            return (
-                polished(problem, solution, effort.passes, self._enough(problem), like) if effort.passes else solution
-            )
+            if effort.passes == 0:
+                return solution
+            return polished(problem, solution, effort.passes, self._enough(problem), like, self._over)
 
         return attempted
 
@@ -315,6 +315,7 @@ class Solver:
             return duration <= self.free.value * (1 + self.asked.effort.gap)
         if self._within(problem, int(problem.quick_bound.value), duration):
             return True
+        self._look_up()  # as the bound may take seconds
         return self._within(problem, int(problem.bound.value), duration)
 
     def _within(self, problem: Problem, bound: int, duration: int) -> bool:
@@ -324,16 +325,13 @@ class Solver:
         return duration <= bound or (little and tried)
 
     def _report(self, done: int, total: int, text: str) -> None:
-        if self.best is not None:
-            self._look_up()
+        self._look_up()
         self.report(done, total, text)
 
     def _look_up(self) -> None:
-        if self.best is None:
-            return
-        if self.stopped or self._late():
+        if self.best is not None and self._over():
             raise _Enough
 
-    def _late(self) -> bool:
+    def _over(self) -> bool:
         limit = self.asked.time_limit
-        return limit is not None and time.perf_counter() - self.begin > limit
+        return self.stopped or (limit is not None and time.perf_counter() - self.begin > limit)
