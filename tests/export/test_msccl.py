@@ -194,6 +194,13 @@ def test_unequal_shares_in_room_for_the_largest(tmp_path, instances, chunks):
     assert "is not what alltoall promises" in check(tmp_path / "a.xml", shares=more)[0][0]
 
 
+@pytest.mark.parametrize("padded", [False, True])
+def test_shares_that_are_all_empty_need_no_file(padded, tmp_path):
+    algorithm = quick(pccl.topology.ring(3), pccl.AllToAllV([[0] * 3] * 3, chunks=1))
+    with pytest.raises(pccl.PcclError, match="all shares are empty"):
+        write(algorithm, tmp_path / "a.xml", padded=padded)
+
+
 def test_corruptions_of_padded_files_are_caught(tmp_path):
     path = tmp_path / "a.xml"
     write(quick(pccl.topology.ring(3), pccl.AllToAllV(MATRIX, chunks=1)), path, padded=True)

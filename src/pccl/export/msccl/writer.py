@@ -105,6 +105,8 @@ def _task(algorithm: Algorithm, which: int | None, target: Target, in_place: boo
         raise PcclError(f"there is no collective {which}; there are {len(algorithm.collectives)}, counted from 0")
     task = algorithm.collectives[which or 0]
     if isinstance(task, AllToAllV):
+        if not any(map(any, task.matrix)):
+            raise PcclError(f"{task.kind}: all shares are empty, so nothing is sent and no file is needed")
         if not padded and not _are_equal(task):
             raise PcclError(
                 f"{task.kind}: the runtimes never choose a file for alltoallv, and one for alltoall has equal shares; "
