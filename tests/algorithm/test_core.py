@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import pccl
 from pccl import Algorithm, AllGather, AllReduce, Broadcast, Link, Provenance, SendRecv, Topology, VerificationError
 from pccl.algorithm.core import time_text
+from pccl.units import Picoseconds
 from tests.algorithm.examples import LINE, US, network, schedule, star
 
 RELAY = schedule(LINE, Broadcast("2kB", chunks=2), (0, 0, 1, 0), (0, 1, 2, 1), (1, 0, 1, 1), (1, 1, 2, 2))
@@ -160,6 +161,7 @@ def test_provenance_says_how_and_with_which_seed() -> None:
     [
         (0, "0 us"),
         (7, "7 ps"),
+        (Picoseconds(7), "7 ps"),
         (1500, "1.50 ns"),
         (12_345_678, "12.35 us"),
         (10**12, "1.00 s"),

@@ -225,7 +225,7 @@ def time_text(time: int) -> str:
     for unit, factor in (("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3)):
         if time >= factor:
             return f"{time / factor:,.2f} {unit}"
-    return f"{time} ps" if time else "0 us"
+    return f"{int(time)} ps" if time else "0 us"
 
 
 def _rounded(size: int) -> str:
