@@ -10,7 +10,7 @@ import pytest
 
 import pccl
 from pccl.collective import compile_conditions
-from pccl.synthesis import methods, solver
+from pccl.synthesis import methods, solver, ten
 from pccl.synthesis.methods import Method, attempt
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.strategies import asked_for, grid
@@ -18,6 +18,7 @@ from pccl.synthesis.strategies import asked_for, grid
 STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s
 EVEN = {"bandwidth": "1GB/s", "latency": "0ns"}
 MESH = pccl.topology.mesh(8, 8, **EVEN)
+MESH_WITH_LATENCY = pccl.topology.mesh(8, 8, bandwidth="1GB/s", latency="123ns")
 ANYTHING = asked_for("balanced", None, None, None, None, None)
 
 
@@ -123,6 +124,18 @@ def test_more_effort_is_never_worse():
     task = rows(pccl.AllToAll, [4], 4)
     fast, balanced, thorough = (steps(MESH, *task, effort=effort) for effort in ("fast", "balanced", "thorough"))
     assert thorough <= balanced <= fast
+
+
+@pytest.mark.parametrize("method", ["earliest-arrival", "price-guided"])
+def test_work_does_not_depend_on_how_long_arrays_are(method, monkeypatch):
+    """Else the room that calendars start with would decide how much is tried, and so what is found."""
+    exchange = pccl.AllToAll("64kB", range(8), 8)
+    found = set()
+    for room in (2, 1000):
+        monkeypatch.setattr(ten, "FIRST_ROOM", room)
+        posed = Problem(MESH_WITH_LATENCY, compile_conditions(MESH_WITH_LATENCY, [exchange]), 0, lambda *_: None)
+        found.add(attempt(posed, Method(method)).work)
+    assert len(found) == 1
 
 
 def test_the_log_of_a_solver():

@@ -85,7 +85,7 @@ def place(
             return task, PAUSED
         if net.limited:
             work.not_before[:] = 0
-        tries = 0
+        tries, looked = 0, work.search[1]
         while True:
             work.search[0] += 1
             ident = work.search[0]
@@ -100,7 +100,8 @@ def place(
                 break
             tries += 1
         status = room(net, lanes, stores, work, out, size)
-        if status != DONE:
+        if status != DONE:  # the task is searched for again, and counts once, however long arrays are
+            work.search[1] = looked
             return task, status
         commit(net, lanes, stores, tasks, work, out, task, size)
         if guide.on:
