@@ -58,6 +58,12 @@ def test_files_say_who_takes_part(tmp_path):
     assert again.collectives[0].ranks == GROUP
 
 
+def test_an_all_to_all_of_one_rank_sends_nothing(tmp_path):
+    alone = quick(pccl.topology.ring(2), pccl.AllToAll("1kB", group=[1], chunks=1))
+    write(alone, tmp_path / "a.xml")
+    assert len(import_msccl(tmp_path / "a.xml", alone.topology, size="1kB", group=[1]).transfers) == 0
+
+
 def test_padded_files_are_refused(tmp_path):
     algorithm = quick(pccl.topology.ring(3), pccl.AllToAllV([[0, 1, 2], [3, 0, 0], [1, 1, 1]], chunks=1))
     write(algorithm, tmp_path / "a.xml", padded=True)
@@ -127,7 +133,10 @@ def test_older_files_without_sizes(tmp_path):
         (GOOD.replace("allgather", "broadcast"), {}, "'broadcast' cannot be imported"),
         (GOOD.replace("<tb", "<tc", 1), {}, "pccl check"),
         (GOOD.replace('type="r"', 'type="cpy"', 1), {}, "sends a message that nobody receives"),
-        (GOOD.replace('ngpus="2"', 'ngpus="1"'), {"topology": pccl.topology.ring(1)}, "lacks ranks or chunks"),
+        (GOOD.replace('ngpus="2"', 'ngpus="1"'), {"topology": pccl.topology.ring(1)}, "ngpus is 1, but there are 2"),
+        (GOOD.replace('depid="-1"', 'depid="9"', 1), {}, "waits for step -1 of tb 9, which is not there"),
+        (GOOD.replace('srcoff="0"', 'srcoff="9"', 1), {}, r"i\[9:10\] is outside a buffer of 1 chunks"),
+        (GOOD.replace('srcbuf="i"', 'srcbuf="x"', 1), {}, "there is no buffer 'x'"),
         (GOOD.replace("allgather", "allreduce"), {}, "does not map onto ring:2"),
         ("", {}, "there is no element 'algo'"),
     ],

@@ -302,9 +302,10 @@ def test_limits_and_indices() -> None:
     gpu["threadblocks"][0]["channels"][0]["channel_ids"] = [0] * 17
     gpu["threadblocks"][0]["remote_buffer_refs"][0]["remote_buffer_ids"] = [7]
     gpu["threadblocks"][0]["id"] = 4
-    gpu["output_chunks"] = 0
+    gpu["output_chunks"], gpu["scratch_chunks"] = 0, 2**32
     assert problems(document) == [
         "gpu 0: output_chunks must not be 0",
+        "gpu 0: 4294967296 chunks are more than kernels can address",
         "rank 0 threadblock 0 has id 4; ids must be the positions",
         "rank 0 threadblock 0 has 68 ops; there is room for 64",
         "rank 0 threadblock 0 has 17 memory channels; there is room for 16",

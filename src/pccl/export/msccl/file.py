@@ -18,7 +18,7 @@ __all__ = ["MOST_CHARACTERS", "Algo", "Gpu", "Promise", "Step", "Threadblock", "
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.-]*)([^<>]*)>")
 _NAME = re.compile(r" *([A-Za-z_][\w.-]*) *= *")
 _ATTRIBUTE = re.compile(_NAME.pattern + r'"([^"]*)"')
-_WHOLE = re.compile(r"-?[0-9]+")
+_WHOLE = re.compile(r"-?[0-9]{1,19}")  # what fits 64 bits, about
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MOST_ATTRIBUTES, MOST_CHARACTERS = 16, 255
 
@@ -266,7 +266,7 @@ class _Reader:
             return self._values(element, {name: "" if name in _WORDS else "0" for name in names} | attributes)
         for name in names if None in values else ():
             if name not in _WORDS and wholes[attributes[name]] is None:
-                text = attributes[name]
+                text = attributes[name][:20]
                 self._problem(f"{name}={text!r} of <{element}> is not a whole number; the runtimes would take it for 0")
         return [0 if value is None else value for value in values]
 

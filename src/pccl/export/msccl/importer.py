@@ -20,6 +20,7 @@ from pccl.errors import FormatError, TopologyError, VerificationError
 from pccl.export.msccl.contents import Content, carried
 from pccl.export.msccl.execution import Execution, connect
 from pccl.export.msccl.file import Algo, read
+from pccl.export.msccl.rules import broken_parts
 from pccl.export.msccl.targets import COLLECTIVES, DEPTHS
 from pccl.export.msccl.task import Task
 from pccl.topology import Topology
@@ -73,7 +74,7 @@ def import_msccl(
     if problems or execution is None:
         raise FormatError(f"{path}: {problems[0]}; 'pccl check' says more")
     collective, pieces = _collective(task, npus, parse(Bytes, size, "size"))
-    plan = _Plan(topology, npus, int(collective.conditions(topology).bytes[0]), pieces)
+    plan = _Plan(topology, npus, int(collective.conditions(topology).bytes.max(initial=1)), pieces)
     plan.place(execution, carried(task, execution))
     return _algorithm(plan, collective, str(path))
 
@@ -87,9 +88,8 @@ def _readable(path: str | Path) -> Algo:
         raise FormatError(f"{path}: {algo.coll!r} cannot be imported; {', '.join(COLLECTIVES)} can")
     if algo.promise.shares:
         raise FormatError(f"{path}: it is padded, and sends parts of its shares only; such files cannot be imported")
-    ids = sorted(gpu.id for gpu in algo.gpus)
-    if ids != list(range(algo.ngpus)) or algo.nchunksperloop < 1:
-        raise FormatError(f"{path}: it lacks ranks or chunks; 'pccl check' says more")
+    if broken := broken_parts(algo):
+        raise FormatError(f"{path}: {broken[0]}; 'pccl check' says more")
     algo.outofplace = algo.outofplace or int(not algo.inplace)
     return algo
 

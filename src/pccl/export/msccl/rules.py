@@ -18,7 +18,7 @@ from pccl.export.msccl.targets import (
     Target,
 )
 
-__all__ = ["RECEIVES", "SENDS", "broken_rules"]
+__all__ = ["RECEIVES", "SENDS", "broken_parts", "broken_rules"]
 
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
@@ -31,13 +31,38 @@ def broken_rules(algo: Algo, target: Target) -> list[str]:
     problems = [*_of_algo(algo, target), *_of_promise(algo), *_unanswered(algo)]
     for gpu in algo.gpus:
         problems += _of_gpu(gpu, algo, target)
-        others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
         for tb in gpu.threadblocks:
             problems += _of_threadblock(gpu, tb, algo, target)
+    return problems + broken_parts(algo)
+
+
+def broken_parts(algo: Algo) -> list[str]:
+    """The rules about ranks, buffers and steps: without them there is nothing to make sense of."""
+    problems = list(_of_sizes(algo))
+    for gpu in algo.gpus:
+        others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
+        for tb in gpu.threadblocks:
             for index, step in enumerate(tb.steps):
-                for text in _of_step(gpu, tb, index, step, others):
-                    problems.append(f"gpu {gpu.id} tb {tb.id} step {index}: {text}")
+                where = f"gpu {gpu.id} tb {tb.id} step {index}"
+                problems += (f"{where}: {text}" for text in _of_step(gpu, tb, index, step, others))
     return problems
+
+
+def _of_sizes(algo: Algo) -> Iterator[str]:
+    ids = sorted(gpu.id for gpu in algo.gpus)
+    if not _counts(ids, algo.ngpus):
+        yield f"algo: ngpus is {algo.ngpus}, but there are {len(ids)} gpus with the ids {_few(ids)}"
+    if not 1 <= algo.nchunksperloop <= MOST_OFFSET + 1:
+        yield f"algo: nchunksperloop is {algo.nchunksperloop}; it must be from 1 to {MOST_OFFSET + 1}"
+    for gpu in algo.gpus:
+        largest = max(gpu.i_chunks, gpu.o_chunks, gpu.s_chunks)
+        if largest > MOST_OFFSET + 1:
+            yield f"gpu {gpu.id}: a buffer of {largest} chunks; the runtimes can number {MOST_OFFSET + 1}"
+
+
+def _counts(ids: list[int], count: int) -> bool:
+    """Whether these are all numbers from 0 on, that many."""
+    return len(ids) == count and sorted(ids) == list(range(len(ids)))
 
 
 def _of_algo(algo: Algo, target: Target) -> Iterator[str]:
@@ -54,8 +79,6 @@ def _of_algo(algo: Algo, target: Target) -> Iterator[str]:
         yield "algo: the original MSCCL has no alltoall in place"
     if not 1 <= algo.nchannels <= target.channels:
         yield f"algo: {algo.nchannels} channels; {target.runtime} has 1 to {target.channels}"
-    if algo.nchunksperloop < 1:
-        yield f"algo: nchunksperloop is {algo.nchunksperloop}; it must be positive"
     for name in ("inplace", "outofplace"):
         if getattr(algo, name) not in (0, 1):
             yield f"algo: {name} is {getattr(algo, name)}; it must be 0 or 1"
@@ -65,23 +88,20 @@ def _of_algo(algo: Algo, target: Target) -> Iterator[str]:
         yield "algo: a maxBytes of 0, which other runtimes take for no limit, keeps the original MSCCL from using it"
     elif algo.maxBytes != 0 and algo.maxBytes < max(algo.minBytes, 1):
         yield f"algo: there are no sizes from {algo.minBytes} to {algo.maxBytes} bytes"
-    ids = sorted(gpu.id for gpu in algo.gpus)
-    if ids != list(range(algo.ngpus)):
-        yield f"algo: ngpus is {algo.ngpus}, but there are {len(ids)} gpus with the ids {_few(ids)}"
     if algo.coll != "allreduce" and algo.coll in COLLECTIVES and algo.nchunksperloop % max(algo.ngpus, 1):
         yield f"algo: nchunksperloop {algo.nchunksperloop} does not divide by {algo.ngpus} gpus"
 
 
 def _of_promise(algo: Algo) -> Iterator[str]:
     members, shares = algo.promise.members, algo.promise.shares
-    if len(set(members)) < len(members) or not set(members) <= set(range(algo.ngpus)):
+    if len(set(members)) < len(members) or not all(0 <= member < algo.ngpus for member in members):
         yield f"pccl: the members {_few(members)} are not different ranks of 0 to {algo.ngpus - 1}"
     if not shares:
         return
     room = algo.nchunksperloop // max(algo.ngpus, 1)
     if algo.coll != "alltoall":
         yield f"pccl: it says how much of its shares is sent, which {algo.coll} has no use for"
-    if sorted(shares) != list(range(algo.ngpus)):
+    if not _counts(list(shares), algo.ngpus):
         yield f"pccl: it says how much gpus {_few(sorted(shares))} send, which is not each of 0 to {algo.ngpus - 1}"
     for sender, row in shares.items():
         if len(row) != algo.ngpus or not all(0 <= count <= room for count in row):

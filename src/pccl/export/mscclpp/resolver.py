@@ -30,6 +30,7 @@ from pccl.export.mscclpp.rules import (
 
 __all__ = ["Program", "Range", "Step", "resolve"]
 
+MOST_CHUNKS = 2**28  # of 16 bytes, in a buffer that kernels can address
 _NOP = Op("nop")
 # Which counter of its channels an operation moves.
 _WAYS = dict.fromkeys(WAITS, "wait") | dict.fromkeys((*SIGNALS, "pws", "pwsf"), "signal")
@@ -147,6 +148,8 @@ class _Resolver:
         self._require(gpu.input_chunks > 0, f"gpu {rank}: input_chunks must not be {gpu.input_chunks}")
         self._require(gpu.output_chunks > 0, f"gpu {rank}: output_chunks must not be {gpu.output_chunks}")
         self._require(gpu.scratch_chunks >= 0, f"gpu {rank}: scratch_chunks must not be negative")
+        most = max(gpu.input_chunks, gpu.output_chunks, gpu.scratch_chunks)
+        self._require(most < MOST_CHUNKS, f"gpu {rank}: {most} chunks are more than kernels can address")
         small, large = sorted((gpu.input_chunks, gpu.output_chunks))
         fits = not self.plan.inplace or small == large or (rank + 1) * small <= large
         self._require(fits, f"gpu {rank}: in place, {small} chunks do not lie within {large} at place {rank}")
