@@ -179,6 +179,19 @@ def test_nothing_long_is_begun_once_time_is_up(monkeypatch):
     pccl.verify(found)
 
 
+def test_what_is_not_polished_yet_survives_ctrl_c(monkeypatch):
+    """On large networks the polish of the first solution takes longer than to find it."""
+
+    def polished(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solver, "polished", polished)
+    entries = []
+    found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 8), log=entries.append)
+    pccl.verify(found)
+    assert len(entries) == 1
+
+
 def test_what_was_found_so_far_survives_ctrl_c(monkeypatch):
     """After the first solution, the second attempt is interrupted."""
     calls = []

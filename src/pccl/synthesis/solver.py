@@ -222,7 +222,11 @@ class Solver:
             solution = attempt(problem, method, orders)
             if effort.passes == 0:
                 return solution
-            return polished(problem, solution, effort.passes, self._enough(problem), like, self._over)
+            try:
+                return polished(problem, solution, effort.passes, self._enough(problem), like, self._over)
+            except KeyboardInterrupt:
+                self.stopped = True
+                return solution  # which may be the first there is
 
         return attempted
 
