@@ -25,7 +25,7 @@ MOST = 8  # chunks that search anew at a time
 ROUND = 500_000  # links looked at between two justifications
 SETUP = 30_000  # links looked at take as long as what a round takes besides, however small the problem
 REPLAY = 20  # links looked at take as long as timing a transfer anew, several times
-AIMS = (2, 8, 32)
+AIMS = (2, 8, 32)  # in turn, a round tries to close one in so many parts of the gap to what is enough
 
 
 def rerouted(problem: Problem, solution: Solution, enough: int, budget: int, seed: int, minimal: bool) -> Solution:
