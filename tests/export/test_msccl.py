@@ -194,6 +194,14 @@ def test_unequal_shares_in_room_for_the_largest(tmp_path, instances, chunks):
     assert "is not what alltoall promises" in check(tmp_path / "a.xml", shares=more)[0][0]
 
 
+@pytest.mark.parametrize("matrix", [[[0, 4999], [1, 0]], [[4999, 1], [1, 0]]])
+def test_what_cannot_be_divided_further_is_refused(matrix, tmp_path):
+    """A message, or a copy, of so many chunks that their steps fill more than a threadblock."""
+    algorithm = quick(pccl.topology.ring(2), pccl.AllToAllV(matrix, chunks=1))
+    with pytest.raises(pccl.PcclError, match=r"rank \d needs 71 steps for one message or copy, more than the 64"):
+        write(algorithm, tmp_path / "a.xml", padded=True)
+
+
 @pytest.mark.parametrize("padded", [False, True])
 def test_shares_that_are_all_empty_need_no_file(padded, tmp_path):
     algorithm = quick(pccl.topology.ring(3), pccl.AllToAllV([[0] * 3] * 3, chunks=1))

@@ -16,7 +16,7 @@ from pccl.export.lowering import Program
 from pccl.export.msccl.lanes import choose_lanes, split_lanes
 from pccl.export.msccl.operations import RECEIVING, SENDING, Operations, needs_of, operations
 from pccl.export.msccl.runs import Runs, runs_of
-from pccl.export.msccl.targets import MOST_DEPENDED_ON, MOST_NODES, MOST_PEERS, Target
+from pccl.export.msccl.targets import MOST_COUNT, MOST_DEPENDED_ON, MOST_NODES, MOST_PEERS, Target
 from pccl.export.msccl.units import Units
 from pccl.export.ordering import offsets_of, sorted_events
 from pccl.export.ordering_kernels import find_waits
@@ -96,7 +96,9 @@ def arrange(program: Program, units: Units, target: Target, channels: int | None
             _check(blocks, program, units, target)
         if blocks.steps.max() <= target.steps:
             return _numbered(blocks)
-        lanes = split_lanes(program, lanes, runs, _too_long(blocks, target))
+        before, lanes = lanes, split_lanes(program, lanes, runs, _too_long(blocks, target))
+        if np.array_equal(before.messages, lanes.messages) and np.array_equal(before.copies, lanes.copies):
+            raise PcclError(_indivisible(blocks, target))
 
 
 def _blocks(program: Program, units: Units, work: Operations) -> Threadblocks:
@@ -184,6 +186,15 @@ def _too_long(blocks: Threadblocks, target: Target) -> dict[tuple[int, int, int]
         lane = (*((recv, rank) if recv >= 0 else (rank, send)), int(blocks.lane[b]))
         found[lane] = max(found.get(lane, 0), -(-int(steps[b]) // target.steps))
     return found
+
+
+def _indivisible(blocks: Threadblocks, target: Target) -> str:
+    rank = int(blocks.rank[np.argmax(blocks.steps)])
+    return (
+        f"rank {rank} needs {blocks.steps.max()} steps for one message or copy, more than the {target.steps} of a "
+        f"threadblock of {target.runtime}, as a step moves at most {MOST_COUNT} chunks; use shares with a larger "
+        "common divisor, or the format mscclpp"
+    )
 
 
 def _check(blocks: Threadblocks, program: Program, units: Units, target: Target) -> None:
