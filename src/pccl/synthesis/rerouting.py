@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle
 
@@ -28,8 +28,16 @@ REPLAY = 20  # links looked at take as long as timing a transfer anew, several t
 AIMS = (2, 8, 32)  # in turn, a round tries to close one in so many parts of the gap to what is enough
 
 
-def rerouted(problem: Problem, solution: Solution, enough: int, budget: int, seed: int, minimal: bool) -> Solution:
-    """Better ways for the routes of a solution, until it takes no longer than is enough or the budget is spent.
+def rerouted(
+    problem: Problem,
+    solution: Solution,
+    enough: int,
+    budget: int,
+    seed: int,
+    minimal: bool,
+    over: Callable[[], bool] = lambda: False,
+) -> Solution:
+    """Better ways for the routes of a solution, until it takes no longer than is enough, or the budget or time is over.
 
     In turn for every part, what arrives after a moment before the end tries to arrive sooner. Reductions do so as they
     were placed, backwards in time: they are late if they begin too early. Chunks with one destination do both.
@@ -37,14 +45,15 @@ def rerouted(problem: Problem, solution: Solution, enough: int, budget: int, see
     random = np.random.default_rng(seed).integers(1, 2**63, 1, dtype=np.uint64)
     best, current, spent = solution, solution, 0
     aims = cycle(AIMS)
-    while spent < budget and best.duration > enough:
+    while spent < budget and best.duration > enough and not over():
         aim = next(aims)
         for number, backwards in _directions(problem, solution):
             view = _View.of(problem, current, number, backwards)
             routes, work = _tried(view, -(-enough // solution.net.unit), aim, random, minimal)
             current = view.solution_with(routes)
             spent += work + SETUP + REPLAY * len(current)
-            problem.report(min(spent, budget), budget, f"re-routing, {solution.method}")
+            if not over():  # else a report would be the end, and what has been gained be lost
+                problem.report(min(spent, budget), budget, f"re-routing, {solution.method}")
         if current.duration <= best.duration:
             best = current
         else:

@@ -26,7 +26,7 @@ __all__ = ["Best", "Entry", "Log", "Solver"]
 Trial: TypeAlias = Callable[[], Solution]
 WORKERS = 2  # attempts made at the same time; the same on all machines, so that all find the same
 WORTHWHILE = 0.98  # more chunks are worth their while if they take that share of the time
-WORTHWHILE_AT_LAST = 0.998  # likewise when both have been improved, which tells more
+WORTHWHILE_AT_LAST = 0.999  # likewise when both have been improved, which tells more
 REROUTING = 1_000  # links that one rerouting looks at for every transfer
 MOST_REROUTING = 5_000_000  # and for all of them, in each of one or two phases
 SHARE_OF_CUTS = 0.4  # of the effort, for the number of chunks
@@ -250,7 +250,7 @@ class Solver:
         enough, seed, minimal = self._enough(problem), self.seed + self.varied, self.asked.routes == "minimal"
         solution = solution or self.best.solution
         budget = min(MOST_REROUTING * len(solution.parts), REROUTING * len(solution))
-        return partial(rerouted, problem, solution, enough, budget, seed, minimal)
+        return partial(rerouted, problem, solution, enough, budget, seed, minimal, self._over)
 
     def _enough(self, problem: Problem) -> int:
         """What is so short that trying to make it shorter is a waste."""
