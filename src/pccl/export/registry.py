@@ -184,7 +184,10 @@ def check_file(path: str | Path, name: str | None = None, **options: Any) -> tup
     chosen = find_format(path, name)
     if not chosen.checker:
         there = ", ".join(f.name for f in FORMATS.values() if f.checker)
-        raise PcclError(f"{path}: files of the format {chosen.name} cannot be checked; those that can are {there}")
+        raise PcclError(
+            f"{path}: files of the format {chosen.name} cannot be checked; those that can are {there}; if it is one of "
+            "these, say which (--format)"
+        )
     chosen.refuse_others(options, chosen.checks)
     with collector_paused():
         problems, facts = _load(chosen.checker)(path, **options)
