@@ -52,6 +52,7 @@ class _Demand:
         n = topology.num_devices
         single, several = shares(topology, conditions)
         self.pairs, rows = single.astype(np.float32), list(several)
+        self.any_pairs = bool(self.pairs.any())
         self.bytes = np.array([size for size, *_ in rows], np.float64)
         self.sources, self.targets = np.zeros((2, len(rows), n), np.float32)
         for row, (_, sources, targets, _) in enumerate(rows):
@@ -65,7 +66,10 @@ class _Demand:
         """Picoseconds that what must leave each set needs at least."""
         inside = masks.astype(np.float32)
         outside = 1 - inside
-        size, rate = (((inside @ table) * outside).sum(axis=1, dtype=np.float64) for table in (self.pairs, self.rate))
+        rate = ((inside @ self.rate) * outside).sum(axis=1, dtype=np.float64)
+        size = np.zeros(len(masks))
+        if self.any_pairs:
+            size += ((inside @ self.pairs) * outside).sum(axis=1, dtype=np.float64)
         leaves = (inside @ self.sources.T > 0) & (outside @ self.targets.T > 0)
         size += leaves @ self.bytes
         return np.asarray(np.divide(size, rate, out=np.zeros(len(masks)), where=rate > 0))
