@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from functools import cache
 
 import pytest
@@ -337,10 +336,10 @@ def test_a_copy_in_place_of_a_sum_is_caught(lines, tmp_path):
 
 @pytest.mark.parametrize("kind", [pccl.AllToAll, pccl.AllGather])
 def test_sixty_four_ranks(kind, tmp_path):
+    """How long that takes: ``python -m benchmarks.export``."""
     algorithm = quick(pccl.topology.mesh(8, 8), kind("64MiB", chunks=1))
-    begin = time.process_time()
-    write(algorithm, tmp_path / "a.xml")
-    assert time.process_time() - begin < 10
+    said = write(algorithm, tmp_path / "a.xml")["checked"]
+    assert said == "run by the interpreter: exact, without races or deadlock"
 
 
 def test_sixty_four_ranks_on_one_switch(tmp_path):
