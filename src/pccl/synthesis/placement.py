@@ -17,7 +17,18 @@ from pccl.synthesis.orders import compact
 from pccl.synthesis.ten import Ten
 from pccl.topology import Topology
 
-__all__ = ["Part", "Placed", "Progress", "Wish", "move_up", "moves_of", "place", "turn_round", "work_for"]
+__all__ = [
+    "Part",
+    "Placed",
+    "Progress",
+    "Wish",
+    "arc_of_link",
+    "move_up",
+    "moves_of",
+    "place",
+    "turn_round",
+    "work_for",
+]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -103,9 +114,7 @@ def turn_round(
     Backwards, everything happens as late as it can; so transfers then move up again. Where switches have limits they do
     so in the end, all together: what is placed around them until then moves up with them.
     """
-    arc_of_link = np.empty(topology.num_links, np.int32)
-    arc_of_link[net.link] = np.arange(topology.num_links)
-    arc = arc_of_link[jobs.net.link[mirrored.arc]]
+    arc = arc_of_link(net)[jobs.net.link[mirrored.arc]]
     job = np.repeat(mirrored.job, np.diff(mirrored.first))
     arrival = mirrored.end - mirrored.start
     turned = replace(mirrored, arc=arc, start=arrival - net.travel[jobs.size[job], net.kind[arc]])
@@ -115,6 +124,13 @@ def turn_round(
         return turned, complete, ten.reversed(mirrored.end, topology, net.unit)
     (turned,), complete, ten = move_up(topology, net, [Part(jobs, turned, reduces=True)], chunks)
     return turned, complete, ten
+
+
+def arc_of_link(net: Network) -> NDArray[np.int32]:
+    """Per link: its arc, which is another one on the transposed network."""
+    arc = np.empty(len(net.link), np.int32)
+    arc[net.link] = np.arange(len(net.link))
+    return arc
 
 
 def move_up(topology: Topology, net: Network, parts: Sequence[Part], chunks: int) -> tuple[list[Placed], Ints, Ten]:

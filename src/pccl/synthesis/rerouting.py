@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pccl.synthesis import kernels
 from pccl.synthesis.jobs import Jobs
-from pccl.synthesis.kernels import Moves, Network, Routes, Tries
+from pccl.synthesis.kernels import Moves, Routes, Tries
 from pccl.synthesis.methods import Solution
-from pccl.synthesis.placement import Part, work_for
+from pccl.synthesis.placement import Part, arc_of_link, work_for
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.retiming import Timetable
 from pccl.synthesis.ten import Ten
@@ -102,7 +102,7 @@ class _View:
         jobs = reductions if solution.parts[number].reduces else gathers
         if backwards:
             jobs = jobs if jobs is reductions else problem.turned_jobs or jobs
-            arc = _arc_of_link(jobs.net)[solution.net.link[moves.arc]]
+            arc = arc_of_link(jobs.net)[solution.net.link[moves.arc]]
             moves = moves._replace(arc=arc, start=end - moves.start - table.travel)
         return cls(problem, solution, number, backwards, jobs, end, moves, table.travel)
 
@@ -160,7 +160,7 @@ class _View:
         arc, start, net = routes.arc[pool], routes.start[pool], self.solution.net
         if self.backwards:
             size = np.repeat(self.jobs.size, routes.width)
-            arc = _arc_of_link(net)[self.jobs.net.link[arc]]
+            arc = arc_of_link(net)[self.jobs.net.link[arc]]
             start = self.end - start - net.travel[size, net.kind[arc]]
         if self.backwards and not self.part.reduces:  # some ways are known from their end, others from their beginning
             order = np.lexsort((start, np.repeat(np.arange(len(self.jobs)), routes.width)))
@@ -169,12 +169,6 @@ class _View:
         parts = list(self.solution.parts)
         parts[self.number] = self.part._replace(placed=placed)
         return _moved(self.problem, replace(self.solution, parts=parts), up=self.backwards)
-
-
-def _arc_of_link(net: Network) -> NDArray[np.int32]:
-    arc = np.empty(len(net.link), np.int32)
-    arc[net.link] = np.arange(len(net.link))
-    return arc
 
 
 def _tried(view: _View, floor: int, aim: int, random: NDArray[np.uint64], minimal: bool) -> tuple[Routes, int]:
