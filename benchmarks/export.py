@@ -29,11 +29,15 @@ MOST_SECONDS = 10
 ROW = "{:<24}{:<15}{:>6}  {:<8}{:>10}{:>8}{:>7}  {}"
 
 
-def measure(algorithm: pccl.Algorithm, format: str, folder: Path, in_place: bool) -> tuple[float, str]:  # noqa: A002
+def measure(
+    algorithm: pccl.Algorithm, format: str, folder: Path, in_place: bool
+) -> tuple[float, str]:
     """CPU seconds of one export, and what came of it."""
     begin = time.process_time()
     try:
-        result = pccl.export(algorithm, folder / FORMATS[format], format, in_place=in_place)["checked"]
+        result = pccl.export(algorithm, folder / FORMATS[format], format, in_place=in_place)[
+            "checked"
+        ]
     except pccl.PcclError as error:
         result = f"refused: {error}"
     return time.process_time() - begin, result
@@ -43,24 +47,41 @@ def main() -> None:
     """Print the table; exits non-zero if a promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topology", action="append", help="one of 64 NPUs; by default many")
-    parser.add_argument("--collective", action="append", choices=COLLECTIVES, help="by default the first two")
+    parser.add_argument(
+        "--collective", action="append", choices=COLLECTIVES, help="by default the first two"
+    )
     parser.add_argument("--chunks", action="append", type=int, help="by default 1 and 4")
     parser.add_argument("--in-place", action="store_true", help="export for calls in place")
     given = parser.parse_args()
-    print(ROW.format("topology", "collective", "chunks", "format", "transfers", "CPU s", "limit", "result"), flush=True)
+    print(
+        ROW.format(
+            "topology", "collective", "chunks", "format", "transfers", "CPU s", "limit", "result"
+        ),
+        flush=True,
+    )
     slow = []
     with tempfile.TemporaryDirectory() as folder:
         small = pccl.synthesize(parse_topology("ring:4"), pccl.AllToAll("4MiB"), effort="fast")
         for format in FORMATS:  # noqa: A001
             measure(small, format, Path(folder), given.in_place)  # compiles
         for name, kind, chunks in product(
-            given.topology or TOPOLOGIES, given.collective or list(COLLECTIVES)[:2], given.chunks or (1, 4)
+            given.topology or TOPOLOGIES,
+            given.collective or list(COLLECTIVES)[:2],
+            given.chunks or (1, 4),
         ):
             task = COLLECTIVES[kind]("64MiB", chunks=chunks)
             algorithm = pccl.synthesize(parse_topology(name), task, effort="fast")
             for format in FORMATS:  # noqa: A001
                 seconds, result = measure(algorithm, format, Path(folder), given.in_place)
-                row = (name, kind, chunks, format, f"{len(algorithm.transfers):,}", f"{seconds:.2f}", MOST_SECONDS)
+                row = (
+                    name,
+                    kind,
+                    chunks,
+                    format,
+                    f"{len(algorithm.transfers):,}",
+                    f"{seconds:.2f}",
+                    MOST_SECONDS,
+                )
                 print(ROW.format(*row, result), flush=True)
                 if seconds > MOST_SECONDS:
                     slow.append(f"{kind} with {chunks} chunks on {name} as {format}")

@@ -63,7 +63,11 @@ class Result:
         """Whether it is not what we promise."""
         w = self.workload
         slower = self.baseline is not None and self.time > self.baseline[1] * (1 + 1e-9)
-        return slower or (w.goal is not None and self.time > w.goal + 1e-9) or (w.most_gap or 9.0) < self.gap
+        return (
+            slower
+            or (w.goal is not None and self.time > w.goal + 1e-9)
+            or (w.most_gap or 9.0) < self.gap
+        )
 
 
 # --- workloads -------------------------------------------------------------------------------------------------------
@@ -78,12 +82,18 @@ def whole(kind: type[Collective], chunks: int = 1) -> Callable[[int], Sequence[C
     return lambda n: [kind(f"{n * chunks}kB", chunks=chunks)]
 
 
-def rows(kind: type[Collective], numbers: Sequence[int], chunks: int) -> Callable[[int], Sequence[Collective]]:
+def rows(
+    kind: type[Collective], numbers: Sequence[int], chunks: int
+) -> Callable[[int], Sequence[Collective]]:
     """Process groups are rows of the 8x8 mesh."""
-    return lambda _: [kind(f"{8 * chunks}kB", range(8 * row, 8 * row + 8), chunks) for row in numbers]
+    return lambda _: [
+        kind(f"{8 * chunks}kB", range(8 * row, 8 * row + 8), chunks) for row in numbers
+    ]
 
 
-def buffer(kind: type[Collective], size: int, chunks: int | None) -> Callable[[int], Sequence[Collective]]:
+def buffer(
+    kind: type[Collective], size: int, chunks: int | None
+) -> Callable[[int], Sequence[Collective]]:
     """A buffer of about that size for each NPU."""
 
     def make(n: int) -> Sequence[Collective]:
@@ -148,7 +158,11 @@ def workloads() -> Iterator[Workload]:
         (exchange, "All-to-All, all rows, 4 chunks", range(8), 4, 64),
     ):
         yield Workload(
-            "Process groups: rows of the 8x8 mesh", name, even(t.mesh, 8, 8), rows(kind, numbers, chunks), goal
+            "Process groups: rows of the 8x8 mesh",
+            name,
+            even(t.mesh, 8, 8),
+            rows(kind, numbers, chunks),
+            goal,
         )
     for kind, what in ((gather, "All-Gather"), (exchange, "All-to-All")):
         for name, topology in (
@@ -158,7 +172,13 @@ def workloads() -> Iterator[Workload]:
             ("leaf-spine 4x8x4", even(t.leaf_spine, 4, 8, 4)),
             ("mesh 8x8, 10 % of links failed", damaged_mesh),
         ):
-            yield Workload("Irregular networks, 4 chunks", f"{what}, {name}", topology, whole(kind, 4), most_gap=0.10)
+            yield Workload(
+                "Irregular networks, 4 chunks",
+                f"{what}, {name}",
+                topology,
+                whole(kind, 4),
+                most_gap=0.10,
+            )
     yield from machine_workloads()
 
 
@@ -171,15 +191,38 @@ def machine_workloads() -> Iterator[Workload]:
     )
     for machine in MACHINES:
         for kind, what, chunks in kinds:
-            gap = None if kind is pccl.AllReduce else 0.04 if machine == "mi250:2" and chunks == 64 else 0.03
-            given = buffer(kind, 10**9, chunks // 2 if machine in ("dgx2:2", "ndv2:4", "h100:4") else chunks)
-            yield Workload("Machines, 1 GB", f"{what}, {machine}", named(machine), given, most_gap=gap, unit="us")
+            gap = (
+                None
+                if kind is pccl.AllReduce
+                else 0.04
+                if machine == "mi250:2" and chunks == 64
+                else 0.03
+            )
+            given = buffer(
+                kind, 10**9, chunks // 2 if machine in ("dgx2:2", "ndv2:4", "h100:4") else chunks
+            )
+            yield Workload(
+                "Machines, 1 GB",
+                f"{what}, {machine}",
+                named(machine),
+                given,
+                most_gap=gap,
+                unit="us",
+            )
     for machine in (*MACHINES, "mesh:8x8", "torus:4x4x4", "switch2d:4x4"):
         for kind, what, _ in kinds:
-            yield Workload("Small, 1 KiB", f"{what}, {machine}", named(machine), buffer(kind, 1024, None), unit="us")
+            yield Workload(
+                "Small, 1 KiB",
+                f"{what}, {machine}",
+                named(machine),
+                buffer(kind, 1024, None),
+                unit="us",
+            )
     for machine in (*MACHINES, "mesh:8x8"):
         for kind, what, _ in kinds:
-            yield Workload("1 MB", f"{what}, {machine}", named(machine), buffer(kind, 10**6, None), unit="us")
+            yield Workload(
+                "1 MB", f"{what}, {machine}", named(machine), buffer(kind, 10**6, None), unit="us"
+            )
 
 
 def named(machine: str) -> Callable[[], Topology]:
@@ -214,14 +257,23 @@ def beside_its_phases(workload: Workload, results: Sequence[Result]) -> Workload
     """On machines, an All-Reduce is to take at most 1.01 times as long as its two phases, and less for small data."""
     what, _, machine = workload.name.partition(", ")
     parts = [f"{phase}, {machine}" for phase in ("All-Gather", "Reduce-Scatter")]
-    phases = [r.time for r in results if r.workload.section == workload.section and r.workload.name in parts]
+    phases = [
+        r.time
+        for r in results
+        if r.workload.section == workload.section and r.workload.name in parts
+    ]
     if what != "All-Reduce" or machine not in MACHINES or len(phases) != 2:
         return workload
     picosecond = 1e-6
-    return replace(workload, goal=1.01 * sum(phases) if "1 GB" in workload.section else sum(phases) - picosecond)
+    return replace(
+        workload,
+        goal=1.01 * sum(phases) if "1 GB" in workload.section else sum(phases) - picosecond,
+    )
 
 
-def best_baseline(topology: Topology, cuts: Sequence[Sequence[Collective]]) -> tuple[str, int] | None:
+def best_baseline(
+    topology: Topology, cuts: Sequence[Sequence[Collective]]
+) -> tuple[str, int] | None:
     found: dict[str, int] = {}
     for collectives in cuts:
         for entry in pccl.baselines():
@@ -246,9 +298,17 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
             yield f"| workload | {r.workload.unit} | bound | gap | goal | CPU s | found by | best baseline |"
             yield "|---|---|---|---|---|---|---|---|"
         goal = (
-            f"{r.workload.goal:g}" if r.workload.goal else f"{r.workload.most_gap:.0%}" if r.workload.most_gap else ""
+            f"{r.workload.goal:g}"
+            if r.workload.goal
+            else f"{r.workload.most_gap:.0%}"
+            if r.workload.most_gap
+            else ""
         )
-        other = f"{r.baseline[0]} {r.baseline[1]:,.2f} ({r.baseline[1] / r.time:.2f}x)" if r.baseline else ""
+        other = (
+            f"{r.baseline[0]} {r.baseline[1]:,.2f} ({r.baseline[1] / r.time:.2f}x)"
+            if r.baseline
+            else ""
+        )
         name = ", ".join(filter(None, (r.workload.name, r.chunks)))
         yield (
             f"| {name}{' **(missed)**' if r.missed else ''} | {r.time:,.2f} | {r.bound:,.2f} | {r.gap:.1%} | {goal} "
@@ -262,7 +322,9 @@ def main() -> None:
     parser.add_argument("--effort", default="balanced")
     parser.add_argument("--write", action="store_true", help="renew docs/quality.md")
     asked = parser.parse_args()
-    pccl.synthesize(pccl.topology.mesh(2, 2), pccl.AllReduce("4MiB"), pccl.AllToAll("4MiB"))  # compiles
+    pccl.synthesize(
+        pccl.topology.mesh(2, 2), pccl.AllReduce("4MiB"), pccl.AllToAll("4MiB")
+    )  # compiles
     results = []
     for workload in workloads():
         if asked.only in f"{workload.section}: {workload.name}":
@@ -275,7 +337,9 @@ def main() -> None:
 
 
 def write(results: Sequence[Result], effort: str) -> None:
-    machine = f"{platform.machine()}, Python {platform.python_version()}, two cores of a virtual machine"
+    machine = (
+        f"{platform.machine()}, Python {platform.python_version()}, two cores of a virtual machine"
+    )
     head = f"""# How good the algorithms are
 
 `make quality` renews this page: effort `{effort}`, {machine}. Times are in steps (one chunk over one link) where all

@@ -37,7 +37,9 @@ class Workload:
     @property
     def name(self) -> str:
         """What the table calls it."""
-        return f"mesh {'x'.join(map(str, self.shape))}" + (f", {self.chunks} chunks" if self.chunks > 1 else "")
+        return f"mesh {'x'.join(map(str, self.shape))}" + (
+            f", {self.chunks} chunks" if self.chunks > 1 else ""
+        )
 
 
 WORKLOADS = (
@@ -64,7 +66,8 @@ def measure(workload: Workload) -> dict[str, float]:
     step = int(algorithm.transfers.arrival[0] - algorithm.transfers.start[0])
     result = {
         "seconds": best,
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,  # of synthesis alone: it comes first
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        / 2**20,  # of synthesis alone: it comes first
         "steps": algorithm.duration / step,
         "bound": pccl.lower_bound(mesh, collective).value / step,
         "transfers": len(algorithm.transfers),
@@ -85,7 +88,9 @@ def measure(workload: Workload) -> dict[str, float]:
         raise SystemExit("the file does not give back what was saved")
     if math.prod(workload.shape) < 1000:  # with detours, 10x10x10 takes most of a minute
         begin = time.process_time()
-        detours = pccl.synthesize(mesh, collective, effort="fast", verify=False, routes="any", order="farthest-first")
+        detours = pccl.synthesize(
+            mesh, collective, effort="fast", verify=False, routes="any", order="farthest-first"
+        )
         result["any"] = time.process_time() - begin
         result["any_steps"] = detours.duration / algorithm.duration * result["steps"]
     return result
@@ -94,7 +99,9 @@ def measure(workload: Workload) -> dict[str, float]:
 def main() -> None:
     """Print the table; exits non-zero if a promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", type=int, help="run one workload here and print its figures as JSON")
+    parser.add_argument(
+        "--only", type=int, help="run one workload here and print its figures as JSON"
+    )
     only = parser.parse_args().only
     if only is not None:
         print(json.dumps(measure(WORKLOADS[only])))
@@ -102,7 +109,10 @@ def main() -> None:
     columns = ("All-to-All on", "steps", "bound", "CPU s", "limit", "paper", "peak GiB", "verify s", "save s", "load s",
                "file MB", "any route: steps, CPU s")  # fmt: skip
     widths = (21, 7, 6, 8, 6, 9, 8, 8, 6, 6, 7, 23)
-    print("  ".join(name.rjust(width) for name, width in zip(columns, widths, strict=True)), flush=True)
+    print(
+        "  ".join(name.rjust(width) for name, width in zip(columns, widths, strict=True)),
+        flush=True,
+    )
     broken = []
     for number, workload in enumerate(WORKLOADS):
         output = subprocess.run(
@@ -117,9 +127,16 @@ def main() -> None:
         row = (workload.name, f"{r['steps']:,.0f}", f"{r['bound']:,.0f}", f"{r['seconds']:.4f}", limit,
                workload.paper, f"{r['memory']:.2f}", f"{r['verify']:.3f}", f"{r['save']:.2f}", f"{r['load']:.2f}",
                f"{r['megabytes']:.1f}", any_route)  # fmt: skip
-        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)), flush=True)
+        print(
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)),
+            flush=True,
+        )
         slow = r["seconds"] > workload.most_seconds or max(r["verify"], r["save"], r["load"]) > 10
-        if slow or r["memory"] > 3e9 / 2**30 or (workload.most_steps and r["steps"] > workload.most_steps):
+        if (
+            slow
+            or r["memory"] > 3e9 / 2**30
+            or (workload.most_steps and r["steps"] > workload.most_steps)
+        ):
             broken.append(workload.name)
     if broken:
         raise SystemExit(f"more than promised: {', '.join(broken)}")

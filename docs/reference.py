@@ -57,7 +57,11 @@ def _command(path: str, command: click.Command, parent: click.Context | None) ->
 
 
 def _options(command: click.Command) -> str:
-    options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+    options = [
+        option
+        for option in command.params
+        if isinstance(option, click.Option) and not option.hidden
+    ]
     rows = [f"| {_flags(option)} | {_meaning(option)} |" for option in options]
     return "\n".join(["| option | meaning |", "|---|---|", *rows]) if rows else ""
 
@@ -131,7 +135,9 @@ def _package(name: str, package: ModuleType) -> Iterator[str]:
     """What a package offers beyond the names that ``pccl`` has itself."""
     others = [other for other in package.__all__ if other not in pccl.__all__]
     yield f"## pccl.{name}"
-    yield _prose(inspect.getdoc(package).partition("\n\n")[0])  # the rest says which module does what
+    yield _prose(
+        inspect.getdoc(package).partition("\n\n")[0]
+    )  # the rest says which module does what
     for other in others:
         yield from _entry(f"pccl.{name}.{other}", getattr(package, other))
 
@@ -197,7 +203,11 @@ def _signature(name: str, function: Callable[..., Any], bound: bool = False) -> 
     parameters = list(signature.parameters.values())[1 if bound else 0 :]
     shown = list(_parameters(parameters))
     returned = signature.return_annotation
-    end = "" if isinstance(function, type) or returned is signature.empty else f" -> {_annotation(returned)}"
+    end = (
+        ""
+        if isinstance(function, type) or returned is signature.empty
+        else f" -> {_annotation(returned)}"
+    )
     line = f"{name}({', '.join(shown)}){end}"
     if len(line) > WIDTH:
         line = "\n".join([f"{name}(", *(f"    {part}," for part in shown), f"){end}"])
@@ -210,15 +220,26 @@ def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
     for parameter in parameters:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not named_only:
             yield "*"
-        named_only |= parameter.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL)
-        kind = "" if parameter.annotation is parameter.empty else f": {_annotation(parameter.annotation)}"
+        named_only |= parameter.kind in (
+            inspect.Parameter.KEYWORD_ONLY,
+            inspect.Parameter.VAR_POSITIONAL,
+        )
+        kind = (
+            ""
+            if parameter.annotation is parameter.empty
+            else f": {_annotation(parameter.annotation)}"
+        )
         yield f"{stars.get(parameter.kind, '')}{parameter.name}{kind}{_default(parameter)}"
 
 
 def _default(parameter: inspect.Parameter) -> str:
     if parameter.default is parameter.empty:
         return ""
-    text = json.dumps(parameter.default) if isinstance(parameter.default, str) else repr(parameter.default)
+    text = (
+        json.dumps(parameter.default)
+        if isinstance(parameter.default, str)
+        else repr(parameter.default)
+    )
     return " = ..." if text.startswith("<") else f" = {text}"  # made anew for each object
 
 
@@ -253,15 +274,21 @@ def _docstring(thing: Any) -> Iterator[str]:
 def _definitions(text: str) -> str:
     """Names, and what is indented below them, as a list."""
     items = []
-    for name, body in re.findall(r"^(\S.*)\n((?:[ ]+.*\n?|\n)*)", f"{text.strip()}\n", flags=re.MULTILINE):
+    for name, body in re.findall(
+        r"^(\S.*)\n((?:[ ]+.*\n?|\n)*)", f"{text.strip()}\n", flags=re.MULTILINE
+    ):
         names = ", ".join(f"`{part.strip()}`" for part in name.split(","))
-        items.append(f"- {names}: {_prose(inspect.cleandoc(body))}" if body.strip() else f"- {names}")
+        items.append(
+            f"- {names}: {_prose(inspect.cleandoc(body))}" if body.strip() else f"- {names}"
+        )
     return "\n".join(items)
 
 
 def _examples(text: str) -> str:
     paragraphs = re.sub(r"[ ]+# doctest:.*", "", text).strip().split("\n\n")
-    return "\n\n".join(_fenced("python", part) if part.startswith(">>>") else _prose(part) for part in paragraphs)
+    return "\n\n".join(
+        _fenced("python", part) if part.startswith(">>>") else _prose(part) for part in paragraphs
+    )
 
 
 def _prose(text: str) -> str:
@@ -278,7 +305,9 @@ def _inline(text: str) -> str:
     """Markup of docstrings as Markdown: roles and double backticks are code."""
     text = re.sub(r":\w+:`(?:~[\w.]*\.)?([^`]+)`", r"`\1`", text)
     text = text.replace("``", "`")
-    return "".join(part if part.startswith("`") else _plain(part) for part in re.split(r"(`[^`]*`)", text))
+    return "".join(
+        part if part.startswith("`") else _plain(part) for part in re.split(r"(`[^`]*`)", text)
+    )
 
 
 def _escaped(text: str) -> str:

@@ -17,14 +17,18 @@ def tell(done: int, total: int, text: str) -> None:  # noqa: ARG001
 
 def main() -> None:
     mesh = pccl.topology.mesh(8, 8, bandwidth="50GB/s", latency="500ns")
-    print("1. Two process groups of an 8x8 mesh at the same time: an All-to-All in row 0, an All-Gather in row 1\n")
+    print(
+        "1. Two process groups of an 8x8 mesh at the same time: an All-to-All in row 0, an All-Gather in row 1\n"
+    )
     row_0, row_1 = pccl.device_mesh(row=8, column=8).groups("column")[:2]
     alltoall = pccl.AllToAll(size="8MiB", group=row_0, chunks=2)
     allgather = pccl.AllGather(size="8MiB", group=row_1, chunks=2)
     algorithm = pccl.synthesize(mesh, alltoall, allgather, progress=tell)
     print(algorithm.summary(), "\n")
 
-    print("2. What process groups gain when the rest of the network helps (one row of the mesh, alone)\n")
+    print(
+        "2. What process groups gain when the rest of the network helps (one row of the mesh, alone)\n"
+    )
     print(f"   {'collective':<16}{'row only':>12}{'whole mesh':>12}{'speed-up':>10}")
     for collective in (
         alltoall,
@@ -38,7 +42,9 @@ def main() -> None:
             f"{confined.duration / free.duration:>9.2f}x"
         )
 
-    print("\n3. All-to-All among all 512 NPUs of an 8x8x8 mesh (the paper's synthesizer: 11.68 minutes)\n")
+    print(
+        "\n3. All-to-All among all 512 NPUs of an 8x8x8 mesh (the paper's synthesizer: 11.68 minutes)\n"
+    )
     cube = pccl.topology.mesh(8, 8, 8, bandwidth="50GB/s", latency="500ns", exclusive=True)
     begin = time.perf_counter()
     everybody = pccl.AllToAll(size="512MiB")
@@ -49,7 +55,9 @@ def main() -> None:
     print(
         f"   {len(big.transfers):,} transfers, found and verified in {seconds:.1f} s: {big.duration / step:,.0f} steps."
     )
-    print(f"   Half of the mesh cannot reach the other in fewer than {bound.value / step:,.0f}, so that no algorithm")
+    print(
+        f"   Half of the mesh cannot reach the other in fewer than {bound.value / step:,.0f}, so that no algorithm"
+    )
     print(f"   is more than {big.duration / bound.value - 1:.1%} faster.")
 
 

@@ -36,7 +36,9 @@ def topologies(draw: st.DrawFn, *, absent: bool = False, shaped: bool = True) ->
     ends = draw(st.lists(_pairs(count), max_size=12)) if count > 1 else []
     links = [Link(a, b, draw(bandwidths), draw(latencies), draw(st.booleans())) for a, b in ends]
     named = draw(st.booleans()) and not any(label.startswith("npu") for label in labels)
-    topology = Topology.from_links(labels[:npus] if named else npus, links, switches, name=draw(names), shape=shape)
+    topology = Topology.from_links(
+        labels[:npus] if named else npus, links, switches, name=draw(names), shape=shape
+    )
     if absent:
         gone = draw(st.sets(st.integers(0, count - 1), max_size=2))
         if set(topology.npus.tolist()) - gone:
@@ -54,15 +56,21 @@ def networks(draw: st.DrawFn, *, limits: bool = True) -> Topology:
     buffers = st.none() | st.integers(1, 3) if limits else st.none()
     switches = [Switch("", draw(buffers), not limits or draw(st.booleans())) for _ in range(hubs)]
     ring = draw(st.permutations(range(npus + hubs)))
-    pairs = list(zip(ring, ring[1:] + ring[:1], strict=True)) + draw(st.lists(_pairs(npus + hubs), max_size=8))
+    pairs = list(zip(ring, ring[1:] + ring[:1], strict=True)) + draw(
+        st.lists(_pairs(npus + hubs), max_size=8)
+    )
     exclusive = st.booleans() if draw(st.booleans()) else st.just(False)
-    links = [Link(a, b, draw(usual_bandwidths), draw(usual_latencies), draw(exclusive)) for a, b in pairs]
+    links = [
+        Link(a, b, draw(usual_bandwidths), draw(usual_latencies), draw(exclusive)) for a, b in pairs
+    ]
     return Topology.from_links(npus, links, switches)
 
 
 def _pairs(count: int) -> st.SearchStrategy[tuple[int, int]]:
     """Two different devices; drawn so that nothing has to be filtered out."""
-    return st.tuples(st.integers(0, count - 1), st.integers(1, count - 1)).map(lambda p: (p[0], (p[0] + p[1]) % count))
+    return st.tuples(st.integers(0, count - 1), st.integers(1, count - 1)).map(
+        lambda p: (p[0], (p[0] + p[1]) % count)
+    )
 
 
 # --- collectives -----------------------------------------------------------------------------------------------------
@@ -84,7 +92,10 @@ def collectives(draw: st.DrawFn, npus: int) -> pccl.Collective:
     if draw(st.booleans()) and npus > 1:
         group = tuple(range(npus))
     chunks = draw(st.integers(1, 3))
-    given = {"group": None if group == tuple(range(npus)) and draw(st.booleans()) else group, "chunks": chunks}
+    given = {
+        "group": None if group == tuple(range(npus)) and draw(st.booleans()) else group,
+        "chunks": chunks,
+    }
     if kind == "all-to-all-v":
         shares = st.sampled_from([0, chunks, 1000 * chunks, 4099 * chunks])
         row = st.lists(shares, min_size=len(group), max_size=len(group))
@@ -107,7 +118,9 @@ def condition_rows(draw: st.DrawFn, npus: int) -> pccl.Condition:
 
 
 @st.composite
-def problems(draw: st.DrawFn, *, limits: bool = True, most: int = 3) -> tuple[Topology, list[pccl.Collective]]:
+def problems(
+    draw: st.DrawFn, *, limits: bool = True, most: int = 3
+) -> tuple[Topology, list[pccl.Collective]]:
     """A network and one or a few collectives that run on it at the same time."""
     topology = draw(networks(limits=limits))
     return topology, draw(st.lists(collectives(topology.num_npus), min_size=1, max_size=most))

@@ -40,6 +40,10 @@ def test_importing_loads_nothing_heavy():
 
 
 def test_errors_a_user_can_mend_have_one_base():
-    errors = [value for name in pccl.__all__ if name.endswith("Error") and (value := getattr(pccl, name))]
-    assert all(issubclass(error, pccl.PcclError) for error in errors if error is not pccl.InternalError)
+    errors = [
+        value for name in pccl.__all__ if name.endswith("Error") and (value := getattr(pccl, name))
+    ]
+    assert all(
+        issubclass(error, pccl.PcclError) for error in errors if error is not pccl.InternalError
+    )
     assert not issubclass(pccl.InternalError, pccl.PcclError)

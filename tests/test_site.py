@@ -51,18 +51,29 @@ def test_every_page_is_built(site):
 def test_pages_load_nothing_from_elsewhere(site):
     for page in site.glob("*.html"):
         text = page.read_text(encoding="utf-8")
-        loaded = re.findall(r"<(?:script|img|iframe)[^>]* src=\"([^\"]*)|<link[^>]* href=\"([^\"]*)", text)
+        loaded = re.findall(
+            r"<(?:script|img|iframe)[^>]* src=\"([^\"]*)|<link[^>]* href=\"([^\"]*)", text
+        )
         assert loaded
-        assert not [address for pair in loaded for address in pair if re.match(r"https?:|//", address)], page.name
+        assert not [
+            address for pair in loaded for address in pair if re.match(r"https?:|//", address)
+        ], page.name
     for sheet in site.rglob("*.css"):
-        assert not re.search(r"url\(['\"]?(https?:|//)|@import", sheet.read_text(encoding="utf-8")), sheet.name
+        assert not re.search(
+            r"url\(['\"]?(https?:|//)|@import", sheet.read_text(encoding="utf-8")
+        ), sheet.name
 
 
 def test_lists_and_tables_are_shown_as_such(site):
     # The site's Markdown wants an empty line before them, which other readers do without.
     for page in site.glob("*.html"):
-        for paragraph in re.findall(r"<p>(.*?)</p>", page.read_text(encoding="utf-8"), flags=re.DOTALL):
-            assert not re.search(r"^(- |\* |\d+\. |\||```|#)", paragraph, flags=re.MULTILINE), (page.name, paragraph)
+        for paragraph in re.findall(
+            r"<p>(.*?)</p>", page.read_text(encoding="utf-8"), flags=re.DOTALL
+        ):
+            assert not re.search(r"^(- |\* |\d+\. |\||```|#)", paragraph, flags=re.MULTILINE), (
+                page.name,
+                paragraph,
+            )
 
 
 def test_what_is_wrong_with_pages_ends_the_build(tmp_path):
@@ -70,11 +81,15 @@ def test_what_is_wrong_with_pages_ends_the_build(tmp_path):
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)
     (tmp_path / "docs" / "orphan.md").write_text("# Orphan\n")
     with (tmp_path / "docs" / "format.md").open("a") as page:
-        page.write("\n[nowhere](nowhere.md), [no place](traces.md#nowhere), ![nothing](images/nothing.svg)\n")
+        page.write(
+            "\n[nowhere](nowhere.md), [no place](traces.md#nowhere), ![nothing](images/nothing.svg)\n"
+        )
     done = build(tmp_path, tmp_path / "site")
     assert done.returncode != 0
     for what in ("orphan.md", "'nowhere.md'", "'traces.md#nowhere'", "'images/nothing.svg'"):
-        assert re.search(rf"WARNING.*{re.escape(what)}|^ *- {re.escape(what)}", done.stderr, flags=re.MULTILINE), what
+        assert re.search(
+            rf"WARNING.*{re.escape(what)}|^ *- {re.escape(what)}", done.stderr, flags=re.MULTILINE
+        ), what
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -92,7 +107,12 @@ def test_reference_has_every_command_and_option():
     by_title = {section.partition("\n")[0]: section for section in sections}
     assert set(by_title) == {"pccl", *(f"pccl {name}" for name in main.commands)}
     for name, command in main.commands.items():
-        flags = [flag for option in command.params if isinstance(option, click.Option) for flag in option.opts]
+        flags = [
+            flag
+            for option in command.params
+            if isinstance(option, click.Option)
+            for flag in option.opts
+        ]
         assert flags
         assert not [flag for flag in flags if f"`{flag}`" not in by_title[f"pccl {name}"]]
 

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.paper import figures
-from benchmarks.paper.setting import MIB, Claim, Row, all_to_all, duration_text, mesh, name_of, synthesis_seconds
+from benchmarks.paper.setting import (
+    MIB,
+    Claim,
+    Row,
+    all_to_all,
+    duration_text,
+    mesh,
+    name_of,
+    synthesis_seconds,
+)
 
 TITLE = "Synthesis time against the size of the collective"
 CHOICES = """\
@@ -25,7 +34,14 @@ def run(chunks: Sequence[int] = (1, 2, 4, 8, 16, 32, 64)) -> list[Row]:
     for shape in SHAPES:
         for number in chunks:
             times = synthesis_seconds(mesh(*shape), all_to_all(range(NPUS), number, CHUNK))
-            rows.append({"mesh": name_of(shape), "size (MiB)": NPUS * number * CHUNK // MIB, "chunks": number, **times})
+            rows.append(
+                {
+                    "mesh": name_of(shape),
+                    "size (MiB)": NPUS * number * CHUNK // MIB,
+                    "chunks": number,
+                    **times,
+                }
+            )
     return rows
 
 
@@ -39,13 +55,20 @@ def claims(rows: list[Row]) -> list[Claim]:
 
 def draw(rows: list[Row], path: Path) -> None:
     """Time against size, both axes logarithmic."""
-    with figures.panels(path, "All-to-All synthesis, 64 NPUs, chunks of 128 KiB", size=(6.4, 3.8)) as (axes,):
+    with figures.panels(
+        path, "All-to-All synthesis, 64 NPUs, chunks of 128 KiB", size=(6.4, 3.8)
+    ) as (axes,):
         for shape, style in zip(SHAPES, ("-", "--"), strict=True):
             chosen = [row for row in rows if row["mesh"] == name_of(shape)]
             for column in (METHOD, SEARCH):
                 way = column.removesuffix(" (s)")
-                sizes, times = [row["size (MiB)"] for row in chosen], [row[column] for row in chosen]
-                figures.line(axes, way, sizes, times, linestyle=style, label=f"{way}, {name_of(shape)}")
+                sizes, times = (
+                    [row["size (MiB)"] for row in chosen],
+                    [row[column] for row in chosen],
+                )
+                figures.line(
+                    axes, way, sizes, times, linestyle=style, label=f"{way}, {name_of(shape)}"
+                )
         figures.stated(axes, 512, 1.83 * 60, "paper: 1.83 min (3D)")
         figures.log_scales(axes, sorted({row["size (MiB)"] for row in rows}))
         axes.set_xlabel("buffer of each NPU (MiB)")

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 import pccl
-from pccl.report import figures_style as style
+from pccl.reporting import figures_style as style
 
 BLUE, ORANGE, GREEN, PINK, SKY, RED = style.COLOURS[:6]  # for all kinds of colour vision
 PALE = "#DDDDDD"
@@ -40,7 +40,9 @@ _SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def panels(path: Path, *titles: str, size: tuple[float, float] = (4.2, 3.1), **options: Any) -> Iterator[list[Axes]]:
+def panels(
+    path: Path, *titles: str, size: tuple[float, float] = (4.2, 3.1), **options: Any
+) -> Iterator[list[Axes]]:
     """Axes side by side, each with a title and of this size in inches, saved to the path afterwards."""
     with style.drawing(), mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=(size[0] * len(titles), size[1]), layout="constrained")
@@ -75,7 +77,9 @@ def from_zero(axes: Axes) -> None:
     axes.set_ylim(0, axes.get_ylim()[1])
 
 
-def stated(axes: Axes, x: float, y: float, text: str, offset: tuple[float, float] = (-9, 0), **options: Any) -> None:
+def stated(
+    axes: Axes, x: float, y: float, text: str, offset: tuple[float, float] = (-9, 0), **options: Any
+) -> None:
     """A point that the paper states."""
     axes.plot([x], [y], **STATED)
     axes.annotate(
@@ -94,14 +98,20 @@ def log_scales(axes: Axes, ticks: Sequence[int]) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def grid_network(axes: Axes, mesh: pccl.Topology, width: int, shares: Any, colours: Any, norm: Any) -> LineCollection:
+def grid_network(
+    axes: Axes, mesh: pccl.Topology, width: int, shares: Any, colours: Any, norm: Any
+) -> LineCollection:
     """A mesh row by row; each direction of a link is a line of its own, on the right as its sender sees it."""
-    place = np.stack([np.arange(mesh.num_npus) % width, np.arange(mesh.num_npus) // width], axis=1).astype(float)
+    place = np.stack(
+        [np.arange(mesh.num_npus) % width, np.arange(mesh.num_npus) // width], axis=1
+    ).astype(float)
     begin, end = place[mesh.src], place[mesh.dst]
     way = end - begin
     aside = 0.09 * np.stack([-way[:, 1], way[:, 0]], axis=1)
     lines = np.stack([begin + 0.22 * way + aside, end - 0.22 * way + aside], axis=1)
-    drawn = LineCollection(list(lines), array=shares, cmap=colours, norm=norm, linewidths=3.2, capstyle="butt")
+    drawn = LineCollection(
+        list(lines), array=shares, cmap=colours, norm=norm, linewidths=3.2, capstyle="butt"
+    )
     axes.add_collection(drawn)
     axes.set_xlim(-0.5, width - 0.5)
     axes.set_ylim(mesh.num_npus // width - 0.5, -0.5)

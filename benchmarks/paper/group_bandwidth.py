@@ -35,17 +35,30 @@ TOGETHER = ((3, 1), (6, 2), (9, 3), (12, 4), (15, 5))  # width of the mesh, numb
 APART = tuple((width, groups) for groups in (1, 2, 3, 4) for width in range(4, 11))
 
 
-def run(together: Sequence[tuple[int, int]] = TOGETHER, apart: Sequence[tuple[int, int]] = APART) -> list[Row]:
+def run(
+    together: Sequence[tuple[int, int]] = TOGETHER, apart: Sequence[tuple[int, int]] = APART
+) -> list[Row]:
     """Times for each width and number of groups."""
     rows = []
     for width, groups in together:
         collectives = [all_to_all(row, CHUNKS) for row in spread_rows(width, groups)]
-        rows.append({"mesh": f"{width}x{width}", "groups": groups, **compared(mesh(width, width), *collectives)})
+        rows.append(
+            {
+                "mesh": f"{width}x{width}",
+                "groups": groups,
+                **compared(mesh(width, width), *collectives),
+            }
+        )
     for width, groups in apart:
-        network, collectives = mesh(width, width), [all_to_all(row, CHUNKS) for row in spread_rows(width, groups)]
+        network, collectives = (
+            mesh(width, width),
+            [all_to_all(row, CHUNKS) for row in spread_rows(width, groups)],
+        )
         before = microseconds(direct(network, *collectives))
         faster = before / microseconds(method(network, *collectives))
-        rows.append({"mesh": f"{width}x{width}", "groups": groups, "Direct (us)": before, METHOD: faster})
+        rows.append(
+            {"mesh": f"{width}x{width}", "groups": groups, "Direct (us)": before, METHOD: faster}
+        )
     return rows
 
 
@@ -62,7 +75,9 @@ def claims(rows: list[Row]) -> list[Claim]:
 
 def draw(rows: list[Row], path: Path) -> None:
     """Both growing together, and each by itself."""
-    with figures.panels(path, "Every third row is a group", "The paper's method, rows spread evenly") as (left, right):
+    with figures.panels(
+        path, "Every third row is a group", "The paper's method, rows spread evenly"
+    ) as (left, right):
         _draw_together(left, [row for row in rows if SEARCH in row])
         _draw_apart(right, [row for row in rows if SEARCH not in row])
 

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.paper import figures
-from benchmarks.paper.setting import METHOD, SEARCH, Claim, Row, all_to_all, compared, mesh, mesh_row, times_faster
+from benchmarks.paper.setting import (
+    METHOD,
+    SEARCH,
+    Claim,
+    Row,
+    all_to_all,
+    compared,
+    mesh,
+    mesh_row,
+    times_faster,
+)
 from pccl.collective.groups import format_group
 
 TITLE = "One to eight process groups"

@@ -23,7 +23,9 @@ def run(width: int = 6) -> list[Row]:
     network, groups = mesh(width, width), spread_rows(width, 2)
     rows: list[Row] = []
     for way, make in WAYS.items():
-        simulation, time = simulated(make(network, *(all_to_all(group, CHUNKS) for group in groups)))
+        simulation, time = simulated(
+            make(network, *(all_to_all(group, CHUNKS) for group in groups))
+        )
         busy = simulation.utilization
         before = rows[0]["time (us)"] if rows else time
         rows.append({
@@ -48,7 +50,9 @@ def claims(rows: list[Row]) -> list[Claim]:
 
 def draw(rows: list[Row], path: Path) -> None:
     """The mesh once for each way."""
-    width = round((1 + (1 + rows[0]["utilization"].size) ** 0.5) / 2)  # a mesh has 4 width (width - 1) links
+    width = round(
+        (1 + (1 + rows[0]["utilization"].size) ** 0.5) / 2
+    )  # a mesh has 4 width (width - 1) links
     network = mesh(width, width)
     titles = [f"{figures.capital(row['way'])}: {row['time (us)'] / 1e3:.2f} ms" for row in rows]
     with figures.panels(path, *titles, size=(3.3, 3.5)) as every:

@@ -26,13 +26,17 @@ def run(widths: Sequence[int] = (3, 4, 5, 6, 7, 8, 9, 10)) -> list[Row]:
         row = compared(network, all_to_all(everyone, 1))
         free = pccl.AllToAll(size=all_to_all(everyone, 1).size)
         bound = int(pccl.lower_bound(network, free, quick=True).value) / 1e6
-        rows.append({"mesh": f"{width}x{width}", "width": width, **row, BOUND: row["Direct (us)"] / bound})
+        rows.append(
+            {"mesh": f"{width}x{width}", "width": width, **row, BOUND: row["Direct (us)"] / bound}
+        )
     return rows
 
 
 def claims(rows: list[Row]) -> list[Claim]:
     """The paper only says that it is faster than Direct."""
-    here = [f"{min(r[c] for r in rows):.2f}-{max(r[c] for r in rows):.2f}x" for c in (METHOD, SEARCH)]
+    here = [
+        f"{min(r[c] for r in rows):.2f}-{max(r[c] for r in rows):.2f}x" for c in (METHOD, SEARCH)
+    ]
     room = f"The bound leaves room for {average(rows, BOUND):.2f}x on average: Direct is good when everyone takes part."
     return [Claim("all sizes", "faster than Direct", *here, room)]
 
@@ -43,7 +47,13 @@ def draw(rows: list[Row], path: Path) -> None:
         figures.speedups(axes, rows, "width")
         widths = [row["width"] for row in rows]
         bounds = [row[BOUND] for row in rows]
-        axes.plot(widths, bounds, color=figures.GREEN, linestyle=":", label="bound: no algorithm is faster")
+        axes.plot(
+            widths,
+            bounds,
+            color=figures.GREEN,
+            linestyle=":",
+            label="bound: no algorithm is faster",
+        )
         axes.set_xticks(widths, [row["mesh"] for row in rows])
         axes.set_xlabel("mesh")
         figures.from_zero(axes)

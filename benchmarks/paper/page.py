@@ -48,8 +48,14 @@ def write(path: Path, results: Mapping[str, tuple[ModuleType, Sequence[Row]]]) -
     parts = [HEAD.format(machine=machine())]
     glance = [(f"[{module.TITLE}](#{_anchor(module.TITLE)})", claim) for module, rows in results.values()
               for claim in module.claims(rows)]  # fmt: skip
-    cells = [(title, claim.what, claim.paper, claim.method, claim.search) for title, claim in glance]
-    parts.append(table(("figure", "what", "the paper states", "the paper's method, here", "our search"), cells))
+    cells = [
+        (title, claim.what, claim.paper, claim.method, claim.search) for title, claim in glance
+    ]
+    parts.append(
+        table(
+            ("figure", "what", "the paper states", "the paper's method, here", "our search"), cells
+        )
+    )
     for name, (module, rows) in results.items():
         parts.append(section(name, module, rows))
     path.write_text("\n".join(parts) + "\n", encoding="utf-8")
@@ -77,14 +83,20 @@ def choices(module: ModuleType, rows: Sequence[Row]) -> str:
 
 def rows_table(rows: Sequence[Row]) -> str:
     """Rows as a table, without what is only for the figure."""
-    columns = list(dict.fromkeys(c for row in rows for c, value in row.items() if not isinstance(value, np.ndarray)))
+    columns = list(
+        dict.fromkeys(
+            c for row in rows for c, value in row.items() if not isinstance(value, np.ndarray)
+        )
+    )
     return table(columns, [[text(row[c]) if c in row else "" for c in columns] for row in rows])
 
 
 def claims_table(claims: Iterable[Claim]) -> str:
     """The paper's numbers beside ours."""
     cells = [(claim.what, claim.paper, claim.method, claim.search, claim.why) for claim in claims]
-    return table(("what", "the paper states", "the paper's method, here", "our search", "why"), cells)
+    return table(
+        ("what", "the paper states", "the paper's method, here", "our search", "why"), cells
+    )
 
 
 def table(columns: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
@@ -106,7 +118,9 @@ def machine() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():
         models = [
-            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+            line.partition(":")[2].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
         ]
         cpu = models[0] if models else cpu
     return f"{cpu}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"

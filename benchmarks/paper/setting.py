@@ -12,7 +12,11 @@ from typing import Any
 import pccl
 
 MIB = 2**20
-LINKS = {"bandwidth": "50GiB/s", "latency": "500ns", "exclusive": True}  # exclusive: the paper's own model
+LINKS = {
+    "bandwidth": "50GiB/s",
+    "latency": "500ns",
+    "exclusive": True,
+}  # exclusive: the paper's own model
 
 Row = dict[str, Any]  # column: value; arrays are for the figure, and left out of tables
 Run = Callable[..., pccl.Algorithm]
@@ -54,13 +58,17 @@ def spread_rows(width: int, count: int) -> list[list[int]]:
 
 def all_to_all(group: Sequence[int], chunks: int, chunk_bytes: int = MIB) -> pccl.AllToAll:
     """An All-to-All in which every pair exchanges so many chunks."""
-    return pccl.AllToAll(size=pccl.units.Bytes(len(group) * chunks * chunk_bytes), group=group, chunks=chunks)
+    return pccl.AllToAll(
+        size=pccl.units.Bytes(len(group) * chunks * chunk_bytes), group=group, chunks=chunks
+    )
 
 
 # --- ways to run them ------------------------------------------------------------------------------------------------
 
 
-def method(topology: pccl.Topology, *collectives: pccl.Collective, **options: Any) -> pccl.Algorithm:
+def method(
+    topology: pccl.Topology, *collectives: pccl.Collective, **options: Any
+) -> pccl.Algorithm:
     """The paper's method: one chunk after another, the farthest first, each as early as it can arrive by any route."""
     return pccl.synthesize(
         topology, *collectives, effort="fast", method="earliest-arrival", order="farthest-first", routes="any",
@@ -70,7 +78,9 @@ def method(topology: pccl.Topology, *collectives: pccl.Collective, **options: An
 
 def search(topology: pccl.Topology, *collectives: pccl.Collective) -> pccl.Algorithm:
     """Our search, which also chooses the number of chunks."""
-    return pccl.synthesize(topology, *(replace(collective, chunks=None) for collective in collectives))
+    return pccl.synthesize(
+        topology, *(replace(collective, chunks=None) for collective in collectives)
+    )
 
 
 def direct(topology: pccl.Topology, *collectives: pccl.Collective) -> pccl.Algorithm:
@@ -98,7 +108,10 @@ def compared(topology: pccl.Topology, *collectives: pccl.Collective) -> Row:
     times = {way: microseconds(run(topology, *collectives)) for way, run in WAYS.items()}
     return {
         "Direct (us)": times["Direct"],
-        **{f"{way} (x)": times["Direct"] / times[way] for way in ("the paper's method", "our search")},
+        **{
+            f"{way} (x)": times["Direct"] / times[way]
+            for way in ("the paper's method", "our search")
+        },
     }
 
 
@@ -139,9 +152,18 @@ def synthesis_seconds(topology: pccl.Topology, collective: pccl.Collective) -> R
     }
     for way in ways.values():
         way(mesh(3, 3), all_to_all(range(9), 1))  # compiles what is not compiled yet
-    return {name: cpu_seconds(partial(way, topology, collective, verify=False)) for name, way in ways.items()}
+    return {
+        name: cpu_seconds(partial(way, topology, collective, verify=False))
+        for name, way in ways.items()
+    }
 
 
 def duration_text(seconds: float) -> str:
     """Such as 3.1 ms, 0.39 s or 2.8 s."""
-    return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return (
+        f"{seconds * 1e3:.1f} ms"
+        if seconds < 0.1
+        else f"{seconds:.2g} s"
+        if seconds < 10
+        else f"{seconds:.0f} s"
+    )

@@ -48,7 +48,9 @@ def run(nodes: Sequence[int] = (2, 4, 8, 16, 32)) -> list[Row]:
 
 def claims(rows: list[Row]) -> list[Claim]:
     """The paper's average over all sizes."""
-    over_staggered = [{column: row[column] / row[STAGGERED] for column in (METHOD, SEARCH)} for row in rows]
+    over_staggered = [
+        {column: row[column] / row[STAGGERED] for column in (METHOD, SEARCH)} for row in rows
+    ]
     ahead = max(row[STAGGERED] / row[SEARCH] - 1 for row in rows)
     two = (
         ("ascending", rows, "Where everyone sends to the same NPU first, Direct loses up to half of the time."),
@@ -57,7 +59,12 @@ def claims(rows: list[Row]) -> list[Claim]:
          "it does not give."),
     )  # fmt: skip
     return [
-        Claim(f"average over Direct, {order}", "1.33x", *(f"{average(of, c):.2f}x" for c in (METHOD, SEARCH)), why)
+        Claim(
+            f"average over Direct, {order}",
+            "1.33x",
+            *(f"{average(of, c):.2f}x" for c in (METHOD, SEARCH)),
+            why,
+        )
         for order, of, why in two
     ]
 
@@ -75,14 +82,18 @@ def draw(rows: list[Row], path: Path) -> None:
             times = [row[STAGGERED] * factor for row, factor in zip(rows, scale, strict=True)]
             axes.plot(npus, times, **look)
             for way, column in series.items():
-                figures.line(axes, way, npus, [row[column] * s for row, s in zip(rows, scale, strict=True)])
+                figures.line(
+                    axes, way, npus, [row[column] * s for row, s in zip(rows, scale, strict=True)]
+                )
             axes.set_xscale("log")
             axes.set_xticks(npus, map(str, npus))
             axes.set_xticks([], minor=True)
             axes.set_xlabel("NPUs")
         left.set_ylabel("bandwidth (GB/s)")
         right.set_ylabel("bandwidth over Direct (times)")
-        right.axhline(1.33, color=figures.STATED["color"], linestyle=":", label="paper's average: 1.33x")
+        right.axhline(
+            1.33, color=figures.STATED["color"], linestyle=":", label="paper's average: 1.33x"
+        )
         right.legend(handles=right.lines[-1:], loc="lower right")
         left.legend(loc="upper right")
         for axes in (left, right):

@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.paper import figures
-from benchmarks.paper.setting import Claim, Row, all_to_all, duration_text, mesh, name_of, synthesis_seconds
+from benchmarks.paper.setting import (
+    Claim,
+    Row,
+    all_to_all,
+    duration_text,
+    mesh,
+    name_of,
+    synthesis_seconds,
+)
 
 TITLE = "Synthesis time against the number of NPUs"
 CHOICES = """\
@@ -38,10 +46,20 @@ def claims(rows: list[Row]) -> list[Claim]:
     stated = {
         "8x8x8": ("512 NPUs", "11.68 min", kernel),
         "10x10x10": ("1,000 NPUs", "2.01 h", "As above; our search keeps to shortest routes here."),
-        "6x6": ("36 NPUs (6x6)", "3 min / 4,404 = 41 ms", "As above; the paper states a ratio to TE-CCL."),
+        "6x6": (
+            "36 NPUs (6x6)",
+            "3 min / 4,404 = 41 ms",
+            "As above; the paper states a ratio to TE-CCL.",
+        ),
     }
-    times = {row["mesh"]: [duration_text(row[column]) for column in (METHOD, SEARCH)] for row in rows}
-    found = [Claim(what, paper, *times[of], why) for of, (what, paper, why) in stated.items() if of in times]
+    times = {
+        row["mesh"]: [duration_text(row[column]) for column in (METHOD, SEARCH)] for row in rows
+    }
+    found = [
+        Claim(what, paper, *times[of], why)
+        for of, (what, paper, why) in stated.items()
+        if of in times
+    ]
     growth = [f"O(n^{_growth(rows, column):.1f})" for column in (METHOD, SEARCH)]
     why = (
         "Fitted over 3D meshes from 64 NPUs on: there are n^2 chunks, and a search directed at its destination does "
@@ -59,7 +77,9 @@ def draw(rows: list[Row], path: Path) -> None:
                 way = column.removesuffix(" (s)")
                 times = [row[column] for row in chosen]
                 label = f"{way}, {name}"
-                figures.line(axes, way, [row["NPUs"] for row in chosen], times, linestyle=style, label=label)
+                figures.line(
+                    axes, way, [row["NPUs"] for row in chosen], times, linestyle=style, label=label
+                )
         figures.stated(axes, 512, 11.68 * 60, "paper: 11.68 min")
         figures.stated(axes, 1000, 2.01 * 3600, "paper: 2.01 h")
         figures.stated(axes, 36, 180, "paper: TE-CCL, 3 min", ha="left", offset=(8, 0))

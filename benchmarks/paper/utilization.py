@@ -37,7 +37,10 @@ def choices(rows: list[Row]) -> str:
 
 def claims(rows: list[Row]) -> list[Claim]:
     """The paper's speedup for 32 NPUs, and what it says of 64."""
-    faster = {row["group"]: [r["over Direct (x)"] for r in rows if r["group"] == row["group"]][1:] for row in rows}
+    faster = {
+        row["group"]: [r["over Direct (x)"] for r in rows if r["group"] == row["group"]][1:]
+        for row in rows
+    }
     everyone, half = list(faster.values())[:2]
     every = [f"{value:.2f}x" for value in everyone]
     return [

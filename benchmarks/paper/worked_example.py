@@ -68,14 +68,17 @@ def draw(rows: list[Row], path: Path) -> None:
             chosen = row["group"] == group
             right.barh(place[chosen], row["held"][chosen], left=row["start"][chosen], height=0.7,
                        color=figures.GROUPS[group], edgecolor="white", linewidth=0.8)  # fmt: skip
-        right.set_yticks(range(len(used)), [f"{network.src[link]} to {network.dst[link]}" for link in used])
+        right.set_yticks(
+            range(len(used)), [f"{network.src[link]} to {network.dst[link]}" for link in used]
+        )
         right.invert_yaxis()
         right.grid(visible=False, axis="y")
         right.set_ylabel("link")
         right.set_xlabel("time (us)")
         labels = ("All-to-Allv, NPUs 0-2", "All-Gather, NPUs 6-8", "both")
         handles = [
-            Patch(color=colour, label=label) for colour, label in zip((*figures.GROUPS, BOTH), labels, strict=True)
+            Patch(color=colour, label=label)
+            for colour, label in zip((*figures.GROUPS, BOTH), labels, strict=True)
         ]
         left.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.02))
 

@@ -2,7 +2,8 @@
 
 Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy and Numba::
 
-    errors · units ──► topology ──► collective ──► algorithm ──► synthesis ──► analysis ──► export ──► report ──► cli
+    errors · units ► topology ► collective ► algorithm ► network ► bounds
+                   ► synthesis ► analysis ► formats ► reporting ► cli
 """
 
 from __future__ import annotations
@@ -23,9 +24,21 @@ from pccl.errors import (
 )
 
 if TYPE_CHECKING:
-    from pccl import algorithm, analysis, collective, spec, synthesis, topology, units
+    from pccl import (
+        algorithm,
+        analysis,
+        bounds,
+        collective,
+        formats,
+        reporting,
+        spec,
+        synthesis,
+        topology,
+        units,
+    )
     from pccl.algorithm import Algorithm, Provenance, Transfers, load, verify
-    from pccl.analysis import Baseline, Bound, Simulation, baseline, baselines, lower_bound, simulate
+    from pccl.analysis import Baseline, Simulation, baseline, baselines, simulate
+    from pccl.bounds import Bound, lower_bound
     from pccl.collective import (
         AllGather,
         AllReduce,
@@ -44,13 +57,25 @@ if TYPE_CHECKING:
         SendRecv,
         device_mesh,
     )
-    from pccl.export import export
-    from pccl.report import plot, report
+    from pccl.formats import export
+    from pccl.reporting import plot, report
     from pccl.spec import Spec, load_spec
     from pccl.synthesis import synthesize
     from pccl.topology import Link, Switch, Topology
 
-_PACKAGES = ("units", "topology", "collective", "algorithm", "synthesis", "analysis", "spec", "export", "report")
+_PACKAGES = (
+    "units",
+    "topology",
+    "collective",
+    "algorithm",
+    "network",
+    "bounds",
+    "synthesis",
+    "analysis",
+    "spec",
+    "formats",
+    "reporting",
+)
 
 __all__ = [
     "Algorithm",
@@ -91,14 +116,17 @@ __all__ = [
     "analysis",
     "baseline",
     "baselines",
+    "bounds",
     "collective",
     "device_mesh",
     "export",
+    "formats",
     "load",
     "load_spec",
     "lower_bound",
     "plot",
     "report",
+    "reporting",
     "simulate",
     "spec",
     "synthesis",

@@ -69,7 +69,9 @@ _Size = str | int | float  # bare numbers are read in order to be refused with a
 class ConditionEntry(msgspec.Struct, forbid_unknown_fields=True):
     """One chunk of a custom collective."""
 
-    sources: Annotated[_Rank | list[_Rank], _about("the NPU that has it, or all contributors of a sum")]
+    sources: Annotated[
+        _Rank | list[_Rank], _about("the NPU that has it, or all contributors of a sum")
+    ]
     destinations: Annotated[_Rank | list[_Rank], _about("the NPUs that must end with it")]
     size: Annotated[_Size, _about("bytes of the chunk with their unit, such as 1MiB")]
     reduces: Annotated[bool, _about("whether the sources contribute to a sum")] = False
@@ -80,13 +82,24 @@ class CollectiveEntry(msgspec.Struct, forbid_unknown_fields=True):
 
     kind: Annotated[str, _about(f"one of {', '.join(COLLECTIVES)}")]
     size: Annotated[_Size | None, _about("buffer of one NPU with its unit, such as 8MiB")] = None
-    group: Annotated[str | _Rank | list[_Rank] | None, _about("NPUs such as 0-7,12 or [0, 1, 2]; absent: all")] = None
-    along: Annotated[str | list[str] | None, _about("dimension of the mesh: one collective per process group")] = None
-    chunks: Annotated[_Count | None, _about("pieces that every share is cut into; absent: as many as help")] = None
-    root: Annotated[_Rank | None, _about("NPU that is special; absent: the first of the group")] = None
-    cyclic: Annotated[bool | None, _about("send-recv: whether the last member sends to the first")] = None
+    group: Annotated[
+        str | _Rank | list[_Rank] | None, _about("NPUs such as 0-7,12 or [0, 1, 2]; absent: all")
+    ] = None
+    along: Annotated[
+        str | list[str] | None, _about("dimension of the mesh: one collective per process group")
+    ] = None
+    chunks: Annotated[
+        _Count | None, _about("pieces that every share is cut into; absent: as many as help")
+    ] = None
+    root: Annotated[_Rank | None, _about("NPU that is special; absent: the first of the group")] = (
+        None
+    )
+    cyclic: Annotated[
+        bool | None, _about("send-recv: whether the last member sends to the first")
+    ] = None
     matrix: Annotated[
-        list[list[int | str]] | None, _about("all-to-all-v: what member i sends to member j, in bytes or with a unit")
+        list[list[int | str]] | None,
+        _about("all-to-all-v: what member i sends to member j, in bytes or with a unit"),
     ] = None
     pattern: Annotated[list[ConditionEntry] | None, _about("custom: chunk by chunk")] = None
 
@@ -94,15 +107,28 @@ class CollectiveEntry(msgspec.Struct, forbid_unknown_fields=True):
 class SpecFile(msgspec.Struct, forbid_unknown_fields=True):
     """A topology, and everything that runs on it at the same time."""
 
-    topology: Annotated[str | dict[str, Any], _about("one line such as mesh:8x8, a file beside this one, or a mapping")]
+    topology: Annotated[
+        str | dict[str, Any],
+        _about("one line such as mesh:8x8, a file beside this one, or a mapping"),
+    ]
     collectives: Annotated[list[CollectiveEntry], msgspec.Meta(min_length=1)]
-    mesh: Annotated[dict[str, _Count], _about("ranks as a row-major grid with named dimensions: {dp: 8, tp: 8}")] = {}
-    seed: Annotated[_Rank | None, _about("breaks ties; the same seed gives the same algorithm")] = None
+    mesh: Annotated[
+        dict[str, _Count], _about("ranks as a row-major grid with named dimensions: {dp: 8, tp: 8}")
+    ] = {}
+    seed: Annotated[_Rank | None, _about("breaks ties; the same seed gives the same algorithm")] = (
+        None
+    )
     effort: Annotated[str | None, _about("fast, balanced or thorough")] = None
-    time_limit: Annotated[float | None, _about("seconds after which the best so far is taken")] = None
-    gap: Annotated[float | None, _about("how far from the bound is good enough, as a share such as 0.05")] = None
+    time_limit: Annotated[float | None, _about("seconds after which the best so far is taken")] = (
+        None
+    )
+    gap: Annotated[
+        float | None, _about("how far from the bound is good enough, as a share such as 0.05")
+    ] = None
     method: Annotated[str | None, _about("earliest-arrival, price-guided or flooding")] = None
-    order: Annotated[str | None, _about("in which chunks are placed: farthest-first, rounds or random")] = None
+    order: Annotated[
+        str | None, _about("in which chunks are placed: farthest-first, rounds or random")
+    ] = None
     routes: Annotated[str | None, _about("minimal or any")] = None
     output: Annotated[str | None, _about("the .pccl file to write, relative to this file")] = None
 
@@ -151,7 +177,9 @@ def spec_from_dict(document: Mapping[str, Any], folder: str | Path = ".") -> Spe
         with _at(path):
             several = collectives_of(entry, mesh, path)
             for collective in several:
-                collective.conditions(topology)  # checked here, where the place in the file is known
+                collective.conditions(
+                    topology
+                )  # checked here, where the place in the file is known
         collectives += several
     output = None if given.output is None else Path(folder) / given.output
     return Spec(
@@ -168,10 +196,15 @@ def spec_schema() -> dict[str, Any]:
     >>> sorted(spec_schema()["$defs"]["SpecFile"]["properties"])[:3]
     ['collectives', 'effort', 'gap']
     """
-    _, structs = msgspec.json.schema_components([SpecFile, files._Topology], ref_template="#/$defs/{name}")
+    _, structs = msgspec.json.schema_components(
+        [SpecFile, files._Topology], ref_template="#/$defs/{name}"
+    )
     public = re.sub(r'(?<=["/])_(?=[A-Z])', "", msgspec.json.encode(structs).decode())
     definitions: dict[str, Any] = msgspec.json.decode(public)
-    definitions["SpecFile"]["properties"]["topology"]["anyOf"] = [{"type": "string"}, {"$ref": "#/$defs/Topology"}]
+    definitions["SpecFile"]["properties"]["topology"]["anyOf"] = [
+        {"type": "string"},
+        {"$ref": "#/$defs/Topology"},
+    ]
     for definition in definitions.values():
         for name in {"size", "bandwidth", "latency"} & definition["properties"].keys():
             about = definition["properties"][name]
@@ -206,11 +239,17 @@ def check_mesh(mesh: DeviceMesh, topology: Topology) -> None:
     """Raise unless every rank of the mesh can be an NPU."""
     ranks = prod(mesh.shape)
     if ranks > topology.num_npus:
-        shape = " x ".join(f"{name}={size}" for name, size in zip(mesh.names, mesh.shape, strict=True))
-        raise CollectiveError(f"the mesh {shape} has {ranks} ranks, but {topology.name} has {topology.num_npus} NPUs")
+        shape = " x ".join(
+            f"{name}={size}" for name, size in zip(mesh.names, mesh.shape, strict=True)
+        )
+        raise CollectiveError(
+            f"the mesh {shape} has {ranks} ranks, but {topology.name} has {topology.num_npus} NPUs"
+        )
 
 
-def collectives_of(entry: CollectiveEntry, mesh: DeviceMesh | None = None, path: str = "") -> list[Collective]:
+def collectives_of(
+    entry: CollectiveEntry, mesh: DeviceMesh | None = None, path: str = ""
+) -> list[Collective]:
     """The collectives that an entry stands for; ``path`` says in errors where the entry is.
 
     Examples
@@ -227,7 +266,9 @@ def collectives_of(entry: CollectiveEntry, mesh: DeviceMesh | None = None, path:
         if entry.group is not None:
             raise CollectiveError("give either a group or a dimension of the mesh, not both")
         if mesh is None:
-            raise CollectiveError(f"there is no mesh to go along; give one, such as {_MESH_EXAMPLE}")
+            raise CollectiveError(
+                f"there is no mesh to go along; give one, such as {_MESH_EXAMPLE}"
+            )
         names = entry.along.split(",") if isinstance(entry.along, str) else entry.along
         groups = mesh.groups(*(name.strip() for name in names))
     return [COLLECTIVES[kind](**arguments, group=group) for group in groups]
@@ -239,8 +280,12 @@ _MESH_EXAMPLE = "dp=8, tp=8"
 def _arguments(entry: CollectiveEntry, kind: str, path: str) -> dict[str, Any]:
     """What the class of the collective takes, checked one by one for the sake of the error's place."""
     takes = {f.name for f in fields(COLLECTIVES[kind]) if f.init}
-    given = {name: getattr(entry, name) for name in CollectiveEntry.__struct_fields__ if name != "kind"}
-    arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None and name != "along"}
+    given = {
+        name: getattr(entry, name) for name in CollectiveEntry.__struct_fields__ if name != "kind"
+    }
+    arguments: dict[str, Any] = {
+        name: value for name, value in given.items() if value is not None and name != "along"
+    }
     for name in [*arguments, *(["along"] if entry.along is not None else [])]:
         with _at(path, name):
             if ("group" if name == "along" else name) not in takes:
@@ -248,7 +293,9 @@ def _arguments(entry: CollectiveEntry, kind: str, path: str) -> dict[str, Any]:
                 raise CollectiveError(f"{kind} has no {name!r}; it has {known}")
     for name in ("size", "matrix", "pattern"):
         if name in takes and name not in arguments:
-            raise CollectiveError(f"{kind} needs a {name}{', for example 8MiB' if name == 'size' else ''}")
+            raise CollectiveError(
+                f"{kind} needs a {name}{', for example 8MiB' if name == 'size' else ''}"
+            )
     if "size" in arguments:
         with _at(path, "size"):
             arguments["size"] = parse(Bytes, entry.size, f"size of {kind}")
@@ -256,7 +303,9 @@ def _arguments(entry: CollectiveEntry, kind: str, path: str) -> dict[str, Any]:
         with _at(path, "group"):
             arguments["group"] = _group(arguments["group"])
     if "pattern" in arguments:
-        arguments["pattern"] = [_condition(row, f"{path}.pattern[{i}]") for i, row in enumerate(arguments["pattern"])]
+        arguments["pattern"] = [
+            _condition(row, f"{path}.pattern[{i}]") for i, row in enumerate(arguments["pattern"])
+        ]
     return arguments
 
 
@@ -268,7 +317,12 @@ def _group(value: str | int | list[int]) -> tuple[int, ...]:
 
 def _condition(row: ConditionEntry, path: str) -> Condition:
     with _at(path):
-        return Condition(row.sources, row.destinations, parse(Bytes, row.size, "size of a condition"), row.reduces)
+        return Condition(
+            row.sources,
+            row.destinations,
+            parse(Bytes, row.size, "size of a condition"),
+            row.reduces,
+        )
 
 
 def _topology(given: str | dict[str, Any], folder: Path) -> Topology:
@@ -279,7 +333,11 @@ def _topology(given: str | dict[str, Any], folder: Path) -> Topology:
         return files.topology_from_dict(given)
     except FormatError as error:
         text = str(error)
-        inside = text.replace("at `$", "at `$.topology") if "at `$" in text else f"{text} - at `$.topology`"
+        inside = (
+            text.replace("at `$", "at `$.topology")
+            if "at `$" in text
+            else f"{text} - at `$.topology`"
+        )
         raise FormatError(inside) from error
 
 
@@ -300,7 +358,15 @@ def _with_suggestion(text: str) -> str:
     if match is None:
         return text
     unknown, path = match[1], match[2] or "$"
-    struct = ConditionEntry if ".pattern[" in path else CollectiveEntry if ".collectives[" in path else SpecFile
+    struct = (
+        ConditionEntry
+        if ".pattern[" in path
+        else CollectiveEntry
+        if ".collectives[" in path
+        else SpecFile
+    )
     near = get_close_matches(unknown, struct.__struct_fields__, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(struct.__struct_fields__)}"
+    hint = (
+        f"did you mean {near[0]!r}?" if near else f"there are {', '.join(struct.__struct_fields__)}"
+    )
     return f"there is no key {unknown!r}; {hint} - at `{path}`"

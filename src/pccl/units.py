@@ -21,7 +21,9 @@ _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, 
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 _LIMIT = 2**62  # leaves room to add two quantities in an int64
 _MOST_DIGITS = 50
-_NUMBER_AND_UNIT = re.compile(r"\s*([0-9][0-9_]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A-Za-zµμ/]*)\s*")
+_NUMBER_AND_UNIT = re.compile(
+    r"\s*([0-9][0-9_]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A-Za-zµμ/]*)\s*"
+)
 
 
 class Quantity(int):
@@ -155,14 +157,18 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
     match = _NUMBER_AND_UNIT.fullmatch(value)
     if match is None:
         why = "; it must not be negative" if value.strip().startswith("-") else ""
-        raise UnitError(f"{what} {value!r} is not a number followed by a unit ({kind.suggestion}){why}")
+        raise UnitError(
+            f"{what} {value!r} is not a number followed by a unit ({kind.suggestion}){why}"
+        )
     number, unit = match.groups()
     if not unit:
         raise _no_unit(kind, number, repr(value), what)
     if unit not in kind.units:
         raise UnitError(f"{what} {value!r} has unknown unit {unit!r}; use {kind.suggestion}")
     if len(number) > _MOST_DIGITS or abs(int(number.lower().partition("e")[2] or 0)) > _MOST_DIGITS:
-        raise UnitError(f"{what} {value[:20]!r}… is too large")  # not computed: it might take for ever
+        raise UnitError(
+            f"{what} {value[:20]!r}… is too large"
+        )  # not computed: it might take for ever
     exact = Fraction(number.replace("_", "")) * kind.units[unit]
     if exact.denominator != 1:
         raise UnitError(f"{what} {value!r} is not a whole number of {kind.__name__.lower()}")
@@ -173,7 +179,9 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
 
 def _no_unit(kind: type[Quantity], number: str, shown: str, what: str) -> UnitError:
     example = kind.suggestion.split()[-1]
-    return UnitError(f"{what} {shown} has no unit: write for example '{number}{example}' (units: {kind.suggestion})")
+    return UnitError(
+        f"{what} {shown} has no unit: write for example '{number}{example}' (units: {kind.suggestion})"
+    )
 
 
 def whole(value: object) -> int | None:

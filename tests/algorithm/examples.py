@@ -11,13 +11,21 @@ Row = tuple[int, int, int, float] | tuple[int, int, int, float, str]
 
 
 def network(
-    npus: int, *pairs: tuple[int, int], switches: Sequence[Switch] = (), latency: str = "0us", exclusive: bool = False
+    npus: int,
+    *pairs: tuple[int, int],
+    switches: Sequence[Switch] = (),
+    latency: str = "0us",
+    exclusive: bool = False,
 ) -> Topology:
     """A link of 1 kB/us from each first to each second device."""
-    return Topology.from_links(npus, [Link(a, b, "1GB/s", latency, exclusive) for a, b in pairs], switches)
+    return Topology.from_links(
+        npus, [Link(a, b, "1GB/s", latency, exclusive) for a, b in pairs], switches
+    )
 
 
-def schedule(topology: Topology, collectives: Collective | list[Collective], *rows: Row) -> Algorithm:
+def schedule(
+    topology: Topology, collectives: Collective | list[Collective], *rows: Row
+) -> Algorithm:
     """Rows are (chunk, from, to, start in us), with "add" behind them where the receiver adds."""
     pairs = list(zip(topology.src.tolist(), topology.dst.tolist(), strict=True))
     return Algorithm.build(

@@ -26,7 +26,9 @@ def is_correct(algorithm: Algorithm) -> bool:
     return (
         all(move.start >= 0 for move in moves)
         and links_are_free(moves)
-        and all(chunk_is_right(algorithm, chunk, moves) for chunk in range(len(algorithm.conditions)))
+        and all(
+            chunk_is_right(algorithm, chunk, moves) for chunk in range(len(algorithm.conditions))
+        )
         and multicast_is_respected(algorithm, moves)
         and buffers_are_respected(algorithm, moves)
     )
@@ -35,7 +37,10 @@ def is_correct(algorithm: Algorithm) -> bool:
 def moves_of(algorithm: Algorithm) -> list[Move]:
     topology, transfers, moves = algorithm.topology, algorithm.transfers, []
     for chunk, link, start, reduce in zip(
-        *(column.tolist() for column in (transfers.chunk, transfers.link, transfers.start, transfers.reduce)),
+        *(
+            column.tolist()
+            for column in (transfers.chunk, transfers.link, transfers.start, transfers.reduce)
+        ),
         strict=True,
     ):
         size, bandwidth = int(algorithm.conditions.bytes[chunk]), int(topology.bandwidth[link])
@@ -53,7 +58,9 @@ def moves_of(algorithm: Algorithm) -> list[Move]:
 
 def links_are_free(moves: list[Move]) -> bool:
     return not any(
-        a.link == b.link and a.start < b.held and b.start < a.held for i, a in enumerate(moves) for b in moves[:i]
+        a.link == b.link and a.start < b.held and b.start < a.held
+        for i, a in enumerate(moves)
+        for b in moves[:i]
     )
 
 
@@ -93,10 +100,21 @@ def multicast_is_respected(algorithm: Algorithm, moves: list[Move]) -> bool:
         for b in moves[:i]:
             if a.chunk != b.chunk:
                 continue
-            if a.src == b.src and not algorithm.topology.multicast[a.src] and a.start < b.sent and b.start < a.sent:
+            if (
+                a.src == b.src
+                and not algorithm.topology.multicast[a.src]
+                and a.start < b.sent
+                and b.start < a.sent
+            ):
                 return False
             together = a.first_byte < b.arrival and b.first_byte < a.arrival
-            if a.dst == b.dst and not algorithm.topology.multicast[a.dst] and a.reduce and b.reduce and together:
+            if (
+                a.dst == b.dst
+                and not algorithm.topology.multicast[a.dst]
+                and a.reduce
+                and b.reduce
+                and together
+            ):
                 return False
     return True
 
@@ -106,7 +124,11 @@ def buffers_are_respected(algorithm: Algorithm, moves: list[Move]) -> bool:
         capacity = int(algorithm.topology.buffer[switch])
         if capacity == 0:
             continue
-        stays = [stay for chunk in range(len(algorithm.conditions)) for stay in stays_of(switch, chunk, moves)]
+        stays = [
+            stay
+            for chunk in range(len(algorithm.conditions))
+            for stay in stays_of(switch, chunk, moves)
+        ]
         for begin, _ in stays:
             if sum(other_begin <= begin < other_end for other_begin, other_end in stays) > capacity:
                 return False
@@ -116,7 +138,11 @@ def buffers_are_respected(algorithm: Algorithm, moves: list[Move]) -> bool:
 def stays_of(switch: int, chunk: int, moves: list[Move]) -> list[tuple[int, int]]:
     """When the chunk is in the switch: from its first byte received to its last byte sent, once per time it comes."""
     events = [(m.start, 0, m.sent, False) for m in moves if m.chunk == chunk and m.src == switch]
-    events += [(m.first_byte, 1, m.arrival, not m.reduce) for m in moves if m.chunk == chunk and m.dst == switch]
+    events += [
+        (m.first_byte, 1, m.arrival, not m.reduce)
+        for m in moves
+        if m.chunk == chunk and m.dst == switch
+    ]
     events.sort(key=lambda event: event[:2])
     stays: list[tuple[int, int]] = []
     for i, (begin, comes_in, end, is_copy) in enumerate(events):

@@ -10,12 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pccl
-from pccl import Algorithm, AllGather, AllReduce, Broadcast, Link, Provenance, SendRecv, Topology, VerificationError
+from pccl import (
+    Algorithm,
+    AllGather,
+    AllReduce,
+    Broadcast,
+    Link,
+    Provenance,
+    SendRecv,
+    Topology,
+    VerificationError,
+)
 from pccl.algorithm.core import time_text
 from pccl.units import Picoseconds
 from tests.algorithm.examples import LINE, US, network, schedule, star
 
-RELAY = schedule(LINE, Broadcast("2kB", chunks=2), (0, 0, 1, 0), (0, 1, 2, 1), (1, 0, 1, 1), (1, 1, 2, 2))
+RELAY = schedule(
+    LINE, Broadcast("2kB", chunks=2), (0, 0, 1, 0), (0, 1, 2, 1), (1, 0, 1, 1), (1, 1, 2, 2)
+)
 COLUMNS = ("chunk", "link", "start", "reduce")
 
 
@@ -28,7 +40,11 @@ def columns(algorithm: Algorithm) -> list[list[int]]:
 def test_rows_may_come_in_any_order(order: list[int]) -> None:
     chunk, link, start, reduce = ([column[i] for i in order] for column in columns(RELAY))
     again = Algorithm.build(RELAY.topology, RELAY.collectives, chunk, link, start, reduce)
-    assert columns(again) == columns(RELAY) == [[0, 0, 1, 1], [0, 1, 0, 1], [0, US, US, 2 * US], [False] * 4]
+    assert (
+        columns(again)
+        == columns(RELAY)
+        == [[0, 0, 1, 1], [0, 1, 0, 1], [0, US, US, 2 * US], [False] * 4]
+    )
     assert again == RELAY
 
 
@@ -44,25 +60,35 @@ def test_rows_are_ordered_by_chunk_start_and_link(rows: list[tuple[int, int, int
 
 def test_derived_columns() -> None:
     mixed = Topology.from_links(3, [Link(0, 1, "1GB/s", "5us"), Link(1, 2, "3GB/s", "1ns")])
-    transfers = Algorithm.build(mixed, [SendRecv("1kB", (0, 2))], [0, 0], [0, 1], [0, 6 * US]).transfers
+    transfers = Algorithm.build(
+        mixed, [SendRecv("1kB", (0, 2))], [0, 0], [0, 1], [0, 6 * US]
+    ).transfers
     assert transfers.src.tolist() == [0, 1]
     assert transfers.dst.tolist() == [1, 2]
     assert transfers.bytes.tolist() == [1000, 1000]
-    assert transfers.transmission.tolist() == [US, 333_334]  # a third of a us, rounded up to whole picoseconds
+    assert transfers.transmission.tolist() == [
+        US,
+        333_334,
+    ]  # a third of a us, rounded up to whole picoseconds
     assert transfers.arrival.tolist() == [6 * US, 6 * US + 333_334 + 1000]
     assert len(transfers) == 2
     assert repr(transfers) == "Transfers(2 transfers of 1 chunks)"
 
 
 def test_chunks_of_different_sizes() -> None:
-    both = schedule(LINE, [SendRecv("1kB", (0, 1)), SendRecv("3kB", (1, 2))], (0, 0, 1, 0), (1, 1, 2, 0))
+    both = schedule(
+        LINE, [SendRecv("1kB", (0, 1)), SendRecv("3kB", (1, 2))], (0, 0, 1, 0), (1, 1, 2, 0)
+    )
     assert both.transfers.bytes.tolist() == [1000, 3000]
     assert both.transfers.transmission.tolist() == [US, 3 * US]
 
 
 def test_duration_is_the_last_arrival() -> None:
     assert RELAY.duration == 3 * US
-    assert schedule(network(2, (0, 1), latency="5us"), SendRecv("1kB"), (0, 0, 1, 2)).duration == 8 * US
+    assert (
+        schedule(network(2, (0, 1), latency="5us"), SendRecv("1kB"), (0, 0, 1, 2)).duration
+        == 8 * US
+    )
     assert schedule(LINE, AllGather("1kB", [0])).duration == 0
 
 
@@ -75,7 +101,11 @@ def test_equality_is_about_what_is_done() -> None:
         schedule(LINE, Broadcast("2kB", chunks=2), *rows[:3], (1, 1, 2, 3)),
         schedule(LINE, Broadcast("2kB", chunks=2), *rows[:3]),
         schedule(LINE, Broadcast("4kB", chunks=2), *rows),
-        schedule(network(3, (0, 1), (1, 2), (1, 0), (2, 1), latency="1ns"), Broadcast("2kB", chunks=2), *rows),
+        schedule(
+            network(3, (0, 1), (1, 2), (1, 0), (2, 1), latency="1ns"),
+            Broadcast("2kB", chunks=2),
+            *rows,
+        ),
     ):
         assert other != RELAY
     assert RELAY != "an algorithm"
@@ -90,14 +120,18 @@ def test_columns_cannot_be_changed() -> None:
 
 def test_columns_of_the_caller_stay_his() -> None:
     start = np.array([0, US], np.int64)
-    Algorithm.build(LINE, [SendRecv("1kB", (0, 2))], np.zeros(2, np.int32), np.arange(2, dtype=np.int32), start)
+    Algorithm.build(
+        LINE, [SendRecv("1kB", (0, 2))], np.zeros(2, np.int32), np.arange(2, dtype=np.int32), start
+    )
     start[0] = 1
 
 
 def test_reduce_may_be_given_once_for_all() -> None:
     total = Algorithm.build(LINE, [pccl.Reduce("1kB")], [0, 0], [3, 2], [0, US], True)
     assert total.transfers.reduce.tolist() == [True, True]
-    assert Algorithm.build(LINE, [SendRecv("1kB", (0, 1))], [0], [0], [0]).transfers.reduce.tolist() == [False]
+    assert Algorithm.build(
+        LINE, [SendRecv("1kB", (0, 1))], [0], [0], [0]
+    ).transfers.reduce.tolist() == [False]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +148,10 @@ def test_reduce_may_be_given_once_for_all() -> None:
             ([0, 1], [0, 0], np.array([0, 2**63], np.uint64)),
             "the start column holds 9223372036854775808, which does not fit 63 bits",
         ),
-        (([0, 1], [0, 0], [0, 2**70]), "the start column must be a list of whole numbers that fit 64 bits"),
+        (
+            ([0, 1], [0, 0], [0, 2**70]),
+            "the start column must be a list of whole numbers that fit 64 bits",
+        ),
         (([0, 1], [0, 0.5], [0, US]), "the link column must be a list of whole numbers"),
         (([[0], [1]], [0, 0], [0, US]), "the chunk column must be a list of whole numbers"),
         (([0, 1], ["0", "1"], [0, US]), "the link column must be a list of whole numbers"),
@@ -141,10 +178,16 @@ def test_text_for_people() -> None:
 
 def test_text_about_many_collectives() -> None:
     many = schedule(star(2), [AllGather("2B", [0])] * 10)
-    assert repr(many) == "Algorithm(all-gather + all-gather + all-gather + 7 more on custom: 0 transfers, 0 us)"
+    assert (
+        repr(many)
+        == "Algorithm(all-gather + all-gather + all-gather + 7 more on custom: 0 transfers, 0 us)"
+    )
     lines = many.summary().splitlines()
     assert lines[1] == "collectives  all-gather of 2B among 1 NPUs (0)"
-    assert lines[8:10] == ["             all-gather of 2B among 1 NPUs (0)", "             and 2 more"]
+    assert lines[8:10] == [
+        "             all-gather of 2B among 1 NPUs (0)",
+        "             and 2 more",
+    ]
     assert many.facts()["links"] == "0.0% busy on average, the busiest 0.0%"
 
 

@@ -27,7 +27,9 @@ slow_but_fine = settings(deadline=None, suppress_health_check=list(HealthCheck))
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Algorithm, bytes]:
     """An algorithm with switches, sums and latencies, and the file that holds it."""
     algorithm = pccl.synthesize(
-        pccl.topology.switch_2d(2, 2), AllReduce("4KiB", chunks=2), Broadcast("1MiB", [3, 0], chunks=1)
+        pccl.topology.switch_2d(2, 2),
+        AllReduce("4KiB", chunks=2),
+        Broadcast("1MiB", [3, 0], chunks=1),
     )
     path = tmp_path_factory.mktemp("saved") / "algorithm.pccl"
     algorithm.save(path)
@@ -54,8 +56,16 @@ def test_what_is_saved_is_loaded(folder: Path, problem) -> None:
 
 
 @slow_but_fine
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1 - 2**63, 2**63 - 1), st.booleans())))
-def test_wrong_algorithms_are_kept_as_they_are(folder: Path, rows: list[tuple[int, int, int, bool]]) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2), st.integers(0, 3), st.integers(1 - 2**63, 2**63 - 1), st.booleans()
+        )
+    )
+)
+def test_wrong_algorithms_are_kept_as_they_are(
+    folder: Path, rows: list[tuple[int, int, int, bool]]
+) -> None:
     """Storage is no verifier: any start that fits, and sums of what is no sum."""
     columns = ([row[i] for row in rows] for i in range(4))
     algorithm = Algorithm.build(LINE, [Broadcast("3kB", chunks=3)], *columns)
@@ -72,9 +82,16 @@ def test_equal_algorithms_give_equal_bytes(tmp_path: Path) -> None:
 
 
 def test_names_and_numbers_of_all_kinds(tmp_path: Path) -> None:
-    named = pccl.Topology.from_links(["α", "\"β'\n"], [pccl.Link(0, 1, "1GB/s", "0ns")], name="mine \\ yours")
+    named = pccl.Topology.from_links(
+        ["α", "\"β'\n"], [pccl.Link(0, 1, "1GB/s", "0ns")], name="mine \\ yours"
+    )
     algorithm = Algorithm.build(
-        named, [pccl.SendRecv("1kB")], [0], [0], [0], provenance=Provenance("by hand", np.int64(3), np.float64(0.5))
+        named,
+        [pccl.SendRecv("1kB")],
+        [0],
+        [0],
+        [0],
+        provenance=Provenance("by hand", np.int64(3), np.float64(0.5)),
     )
     algorithm.save(str(tmp_path / "named.pccl"))
     again = load(str(tmp_path / "named.pccl"))
@@ -139,7 +156,10 @@ def test_flipped_bits_anywhere(saved: tuple[Algorithm, bytes], tmp_path: Path, f
     """Nearly every byte of the headers, where zipfile believes what it reads, and a sample of the others."""
     algorithm, content = saved
     directory = content.index(b"PK\x01\x02")
-    for position in [*range(flip % 3, directory, 7), *range(directory, len(content), 2 if flip < 0xFF else 1)]:
+    for position in [
+        *range(flip % 3, directory, 7),
+        *range(directory, len(content), 2 if flip < 0xFF else 1),
+    ]:
         damaged = bytearray(content)
         damaged[position] ^= flip
         loads_right_or_not_at_all(tmp_path / "flipped.pccl", bytes(damaged), algorithm)
@@ -147,11 +167,15 @@ def test_flipped_bits_anywhere(saved: tuple[Algorithm, bytes], tmp_path: Path, f
 
 @settings(slow_but_fine, max_examples=200)
 @given(st.data())
-def test_damaged_in_several_places(saved: tuple[Algorithm, bytes], folder: Path, data: st.DataObject) -> None:
+def test_damaged_in_several_places(
+    saved: tuple[Algorithm, bytes], folder: Path, data: st.DataObject
+) -> None:
     algorithm, content = saved
     damaged = bytearray(content)
     positions = st.integers(0, len(content) - 1)
-    for position, value in data.draw(st.lists(st.tuples(positions, st.integers(0, 255)), min_size=1, max_size=4)):
+    for position, value in data.draw(
+        st.lists(st.tuples(positions, st.integers(0, 255)), min_size=1, max_size=4)
+    ):
         damaged[position] = value
     loads_right_or_not_at_all(folder / "damaged.pccl", bytes(damaged), algorithm)
 
@@ -159,11 +183,17 @@ def test_damaged_in_several_places(saved: tuple[Algorithm, bytes], folder: Path,
 # --- files that are whole, but say what cannot be --------------------------------------------------------------------
 
 
-def rewritten(content: bytes, path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
+def rewritten(
+    content: bytes, path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]
+) -> Path:
     """The file with its header and columns changed, and with correct checksums."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         header = json.loads(archive.read("header.json"))
-        columns = {name: np.load(io.BytesIO(archive.read(name))) for name in archive.namelist() if "npy" in name}
+        columns = {
+            name: np.load(io.BytesIO(archive.read(name)))
+            for name in archive.namelist()
+            if "npy" in name
+        }
     columns = {name.removesuffix(".npy"): column for name, column in columns.items()}
     change(header, columns)
     with zipfile.ZipFile(path, "w") as archive:
@@ -178,7 +208,9 @@ def header(**changed: object) -> Callable[[dict[str, Any], dict[str, Any]], None
     return lambda header, columns: header.update(changed)
 
 
-def column(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+def column(
+    name: str, change: Callable[[Any], Any]
+) -> Callable[[dict[str, Any], dict[str, Any]], None]:
     return lambda header, columns: columns.update({name: change(columns[name])})
 
 
@@ -199,7 +231,10 @@ def without(name: str) -> Callable[[dict[str, Any], dict[str, Any]], None]:
         (without("topology"), "is corrupted: .*missing required field `topology`"),
         (header(topology=[]), "is corrupted"),
         (header(collectives=[]), "is corrupted: there is nothing to do"),
-        (header(collectives=[7]), r"is corrupted: Expected `object`, got `int` - at `\$\.collectives\[0\]`"),
+        (
+            header(collectives=[7]),
+            r"is corrupted: Expected `object`, got `int` - at `\$\.collectives\[0\]`",
+        ),
         (header(collectives=7), "is corrupted"),
         (header(provenance={"mood": "good"}), "is corrupted: .*unknown field `mood`"),
         (header(provenance=None), "is corrupted"),
@@ -213,19 +248,30 @@ def without(name: str) -> Callable[[dict[str, Any], dict[str, Any]], None]:
         (column("link", lambda x: x[1:]), "its chunks do not have .* transfers in all"),
         (column("reduce", lambda x: x[:1]), "transfer columns differ in length"),
         (column("transfers_per_chunk", lambda x: x[1:]), "it has .* chunks, its collectives have"),
-        (column("transfers_per_chunk", lambda x: x.astype(np.int64) + 2**50), "its chunks do not have"),
+        (
+            column("transfers_per_chunk", lambda x: x.astype(np.int64) + 2**50),
+            "its chunks do not have",
+        ),
         (column("transfers_per_chunk", lambda x: -x.astype(np.int64)), "its chunks do not have"),
         (column("link", lambda x: x.astype(np.int64) + 2**32), "there is no link 429496"),
         (column("link", lambda x: x + 0.5), "column 'link' is not a list of whole numbers"),
-        (column("start", lambda x: x.astype(np.float32)), "column 'start' is not a list of whole numbers"),
+        (
+            column("start", lambda x: x.astype(np.float32)),
+            "column 'start' is not a list of whole numbers",
+        ),
         (column("start", lambda x: x[:, None]), "column 'start' is not a list of whole numbers"),
-        (column("topology_src", lambda x: x.astype(np.int64) + 2**32), "'topology_src' holds numbers that are too lar"),
+        (
+            column("topology_src", lambda x: x.astype(np.int64) + 2**32),
+            "'topology_src' holds numbers that are too lar",
+        ),
         (column("topology_src", lambda x: x + 50), "ends at a device that does not exist"),
         (column("topology_kind", lambda x: x[1:]), "is corrupted"),
         (column("topology_bandwidth", lambda x: np.full(len(x), 2**63, np.uint64)), "is corrupted"),
     ],
 )
-def test_whole_files_that_are_refused(saved: tuple[Algorithm, bytes], tmp_path: Path, change, message: str) -> None:
+def test_whole_files_that_are_refused(
+    saved: tuple[Algorithm, bytes], tmp_path: Path, change, message: str
+) -> None:
     path = rewritten(saved[1], tmp_path / "changed.pccl", change)
     with pytest.raises(FormatError, match=message):
         load(path)
@@ -233,10 +279,14 @@ def test_whole_files_that_are_refused(saved: tuple[Algorithm, bytes], tmp_path: 
 
 def test_a_rewritten_file_is_the_same(saved: tuple[Algorithm, bytes], tmp_path: Path) -> None:
     """So that the changes above are what is refused."""
-    assert load(rewritten(saved[1], tmp_path / "same.pccl", lambda header, columns: None)) == saved[0]
+    assert (
+        load(rewritten(saved[1], tmp_path / "same.pccl", lambda header, columns: None)) == saved[0]
+    )
 
 
-def test_provenance_does_not_change_what_is_loaded(saved: tuple[Algorithm, bytes], tmp_path: Path) -> None:
+def test_provenance_does_not_change_what_is_loaded(
+    saved: tuple[Algorithm, bytes], tmp_path: Path
+) -> None:
     other = dataclasses.replace(saved[0], provenance=Provenance("by hand"))
     other.save(tmp_path / "other.pccl")
     assert load(tmp_path / "other.pccl") == saved[0]

@@ -123,7 +123,9 @@ def test_rabenseifner_all_reduce() -> None:
     rows = []
     for share in range(4):
         for step, bit in enumerate((2, 1)):  # those whose bits still agree with the share's collect
-            senders = [i for i in range(4) if (i ^ share) & bit and not (i ^ share) & (3 & ~(2 * bit - 1))]
+            senders = [
+                i for i in range(4) if (i ^ share) & bit and not (i ^ share) & (3 & ~(2 * bit - 1))
+            ]
             rows += [(share, i, i ^ bit, 4 * step, "add") for i in senders]
         for step, bit in enumerate((1, 2)):
             holders = [i for i in range(4) if (i ^ share) < bit]
@@ -277,7 +279,9 @@ def test_more_contributions_than_bits_in_a_word() -> None:
     verify(schedule(hub, everyone, *rows))
     with pytest.raises(VerificationError, match="the sum at NPU 0 is not complete"):
         verify(schedule(hub, everyone, *rows[:66], *rows[67:]))
-    with pytest.raises(VerificationError, match=r"switch 70 \(hub\) would count the contribution of NPU 67 twice"):
+    with pytest.raises(
+        VerificationError, match=r"switch 70 \(hub\) would count the contribution of NPU 67 twice"
+    ):
         verify(schedule(hub, everyone, *rows, (0, 67, 70, 1, "add")))
 
 
@@ -305,7 +309,9 @@ def test_transfers_on_another_topology() -> None:
         ("start", [0], r"transfer columns differ in length: \[2, 2, 1, 2\]"),
     ],
 )
-def test_columns_that_did_not_go_through_build(column: str, values: list[int], message: str) -> None:
+def test_columns_that_did_not_go_through_build(
+    column: str, values: list[int], message: str
+) -> None:
     algorithm = schedule(PAIR, TWO, (0, 0, 1, 0), (1, 0, 1, 1))
     broken = dataclasses.replace(algorithm.transfers, **{column: np.array(values)})
     with pytest.raises(VerificationError, match=message):
@@ -354,7 +360,9 @@ def is_accepted(algorithm: Algorithm) -> bool:
 def changes(draw: st.DrawFn, algorithm: Algorithm) -> Algorithm:
     """The algorithm with one to three of its transfers dropped, added, moved or altered."""
     transfers = algorithm.transfers
-    rows = [list(row) for row in zip(*(getattr(transfers, c).tolist() for c in COLUMNS), strict=True)]
+    rows = [
+        list(row) for row in zip(*(getattr(transfers, c).tolist() for c in COLUMNS), strict=True)
+    ]
     moments = sorted({0, *transfers.start.tolist(), *transfers.arrival.tolist()})
     for _ in range(draw(st.integers(1, 3))):
         row = draw(st.sampled_from(rows)) if rows else [0, 0, 0, False]

@@ -63,7 +63,11 @@ def one_kind(draw, topology, kinds):
 
 
 @settings(max_examples=60, deadline=None)
-@given(networks(limits=False).flatmap(lambda t: st.tuples(st.just(t), one_kind(t, (*SHARED, "broadcast", "reduce")))))
+@given(
+    networks(limits=False).flatmap(
+        lambda t: st.tuples(st.just(t), one_kind(t, (*SHARED, "broadcast", "reduce")))
+    )
+)
 def test_sums_and_copies_get_through_any_network(problem):
     topology, collectives = problem
     kind = collectives[0].kind
@@ -79,8 +83,17 @@ def test_sums_and_copies_get_through_any_network(problem):
 
 FACTORS = st.sampled_from(
     [
-        *(pccl.topology.line(2), pccl.topology.line(3), pccl.topology.ring(3), pccl.topology.ring(4)),
-        *(pccl.topology.switch(2), pccl.topology.switch(3, bandwidth="3GB/s"), pccl.topology.fully_connected(3)),
+        *(
+            pccl.topology.line(2),
+            pccl.topology.line(3),
+            pccl.topology.ring(3),
+            pccl.topology.ring(4),
+        ),
+        *(
+            pccl.topology.switch(2),
+            pccl.topology.switch(3, bandwidth="3GB/s"),
+            pccl.topology.fully_connected(3),
+        ),
     ]
 )
 
@@ -143,7 +156,10 @@ def test_confined_groups_use_their_own_links_only():
     mesh = pccl.topology.mesh(4, 4)
     confined = pccl.baseline("confined", mesh, pccl.AllGather(size="4MiB", group=range(4)))
     assert set(confined.transfers.dst.tolist()) <= {0, 1, 2, 3}
-    assert confined.duration >= pccl.synthesize(mesh, pccl.AllGather(size="4MiB", group=range(4))).duration
+    assert (
+        confined.duration
+        >= pccl.synthesize(mesh, pccl.AllGather(size="4MiB", group=range(4))).duration
+    )
 
 
 # --- rings -----------------------------------------------------------------------------------------------------------
@@ -203,7 +219,10 @@ def test_the_best_ring_prefers_fast_links():
     gather = pccl.baseline("best-ring", machine, pccl.AllGather("16MiB", group=mixed))
     slow = machine.bandwidth[gather.transfers.link] == 25 * 10**9
     assert np.count_nonzero(slow) == 2 * 2 * 15
-    assert gather.duration < pccl.baseline("ring", machine, pccl.AllGather("16MiB", group=mixed)).duration
+    assert (
+        gather.duration
+        < pccl.baseline("ring", machine, pccl.AllGather("16MiB", group=mixed)).duration
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -243,7 +262,9 @@ def test_every_share_is_doubled_along_a_binomial_tree():
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7, 8, 13, 16])
 def test_inner_nodes_of_one_tree_are_leaves_of_the_other(n):
-    t = pccl.baseline("double-tree", pccl.topology.fully_connected(n), pccl.Broadcast("2MiB", chunks=2)).transfers
+    t = pccl.baseline(
+        "double-tree", pccl.topology.fully_connected(n), pccl.Broadcast("2MiB", chunks=2)
+    ).transfers
     inner = []
     for chunk in range(2):
         src, children = np.unique(t.src[t.chunk == chunk], return_counts=True)
@@ -255,7 +276,9 @@ def test_inner_nodes_of_one_tree_are_leaves_of_the_other(n):
 
 def test_trees_are_logarithmic():
     far = pccl.topology.fully_connected(32, latency="1us", bandwidth="1TB/s")
-    assert steps("double-tree", far, pccl.Broadcast("2B", chunks=2, root=7)) == pytest.approx(5, rel=1e-3)
+    assert steps("double-tree", far, pccl.Broadcast("2B", chunks=2, root=7)) == pytest.approx(
+        5, rel=1e-3
+    )
     assert steps("double-tree", far, pccl.AllReduce("32B")) == pytest.approx(10, rel=1e-3)
 
 
@@ -265,7 +288,10 @@ def test_sums_that_meet_are_added_up():
     algorithm = pccl.baseline("halving-doubling", line, pccl.ReduceScatter("4MiB"))
     pccl.verify(algorithm)
     t = algorithm.transfers
-    assert all(len(set(t.src[t.chunk == chunk])) == 3 == np.count_nonzero(t.chunk == chunk) for chunk in range(4))
+    assert all(
+        len(set(t.src[t.chunk == chunk])) == 3 == np.count_nonzero(t.chunk == chunk)
+        for chunk in range(4)
+    )
 
 
 # --- All-to-All ------------------------------------------------------------------------------------------------------
@@ -284,13 +310,17 @@ def test_bruck_takes_a_hop_for_each_bit_of_the_distance(n):
 
 def test_bruck_moves_unequal_shares_too():
     matrix = [[0, "1kB", "2kB"], ["3kB", 0, 0], ["1kB", "1kB", 0]]
-    pccl.verify(pccl.baseline("bruck", pccl.topology.ring(4), pccl.AllToAllV(matrix, group=[3, 0, 2])))
+    pccl.verify(
+        pccl.baseline("bruck", pccl.topology.ring(4), pccl.AllToAllV(matrix, group=[3, 0, 2]))
+    )
 
 
 def test_all_to_all_turns_once_for_each_dimension():
     nodes = pccl.topology.switch_2d(4, 2)
     t = pccl.baseline("hierarchical", nodes, pccl.AllToAll("8MiB")).transfers
-    chunk = int(np.flatnonzero((t.conditions.source_ids == 1) & (t.conditions.destination_ids == 6))[0])
+    chunk = int(
+        np.flatnonzero((t.conditions.source_ids == 1) & (t.conditions.destination_ids == 6))[0]
+    )
     assert [device for device in t.dst[t.chunk == chunk].tolist() if device < 8] == [2, 6]
 
 
@@ -312,7 +342,9 @@ def test_slow_dimensions_carry_each_share_once():
     """Between four nodes a share crosses three times, wherever it comes from; sums do too."""
     nodes = pccl.topology.switch_2d(4, 4)
     for kind in ("all-gather", "reduce-scatter"):
-        t = pccl.baseline("hierarchical", nodes, pccl.collective.COLLECTIVES[kind]("16MiB")).transfers
+        t = pccl.baseline(
+            "hierarchical", nodes, pccl.collective.COLLECTIVES[kind]("16MiB")
+        ).transfers
         slow = nodes.bandwidth[t.link] == nodes.bandwidth.min()
         assert np.bincount(t.chunk[slow]).tolist() == [2 * 3] * 16
         assert np.bincount(t.chunk[~slow]).tolist() == [2 * 3 * 4] * 16
@@ -327,7 +359,9 @@ def test_groups_may_be_grids_within_the_network():
     mesh = pccl.topology.mesh(4, 4)
     corners = [0, 3, 12, 15]
     pccl.verify(pccl.baseline("hierarchical", mesh, pccl.AllReduce("4MiB", group=corners)))
-    with pytest.raises(pccl.PcclError, match=r"needs groups that are grids .* has 3 NPUs where a grid has 2 x 2"):
+    with pytest.raises(
+        pccl.PcclError, match=r"needs groups that are grids .* has 3 NPUs where a grid has 2 x 2"
+    ):
         pccl.baseline("hierarchical", mesh, pccl.AllReduce("3MiB", group=[0, 1, 4]))
 
 
@@ -346,7 +380,9 @@ def test_trees_that_grow_together_never_share_a_link_at_a_time(topology, inward)
     held = multitree._steps(own, paths)
     times = {}
     for edge, until in zip(trees.path.ravel().tolist(), trees.step.ravel().tolist(), strict=True):
-        for link in paths.link[paths.first[edge] : paths.first[edge + 1]].tolist() if edge >= 0 else ():
+        for link in (
+            paths.link[paths.first[edge] : paths.first[edge + 1]].tolist() if edge >= 0 else ()
+        ):
             times.setdefault(link, []).append((until - held[edge], until))
     for spans in times.values():
         spans.sort()
@@ -365,7 +401,9 @@ def test_what_a_baseline_cannot_do():
         pccl.baseline("magic", ring, pccl.AllReduce(size="4MiB"))
     with pytest.raises(pccl.InfeasibleError, match="cannot get from NPU 0 to NPU 2"):
         pccl.baseline("confined", ring, pccl.AllGather(size="2MiB", group=[0, 2]))
-    with pytest.raises(pccl.PcclError, match="needs a power of two NPUs per group; all-gather has 3"):
+    with pytest.raises(
+        pccl.PcclError, match="needs a power of two NPUs per group; all-gather has 3"
+    ):
         pccl.baseline("halving-doubling", ring, pccl.AllGather(size="3MiB", group=[0, 1, 2]))
     with pytest.raises(pccl.PcclError, match="'hierarchical' needs a network with dimensions"):
         pccl.baseline("hierarchical", ring, pccl.AllGather(size="4MiB"))
@@ -383,7 +421,9 @@ def test_limits_of_switches_are_refused(name):
         pccl.baseline(name, limited, pccl.collective.COLLECTIVES[kind]("8MiB"))
 
 
-@pytest.mark.parametrize("name", ["ring", "best-ring", "halving-doubling", "double-tree", "multitree"])
+@pytest.mark.parametrize(
+    "name", ["ring", "best-ring", "halving-doubling", "double-tree", "multitree"]
+)
 def test_what_cannot_be_reached_is_named(name):
     cut_off = pccl.topology.ring(4).without(links=[(0, 1), (3, 0), (1, 0), (0, 3)])
     with pytest.raises(pccl.InfeasibleError, match=r"no path of links joins"):

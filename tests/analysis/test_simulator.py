@@ -20,7 +20,9 @@ def direct_all_to_all(width: int) -> pccl.Algorithm:
     Starts only put transfers in order here: hop after hop, message after message.
     """
     mesh = pccl.topology.mesh(width, width, bandwidth="50GiB/s", latency="500ns")
-    link = {pair: i for i, pair in enumerate(zip(mesh.src.tolist(), mesh.dst.tolist(), strict=True))}
+    link = {
+        pair: i for i, pair in enumerate(zip(mesh.src.tolist(), mesh.dst.tolist(), strict=True))
+    }
     rows, chunk = [], 0
     for source in range(width * width):
         for destination in range(width * width):
@@ -30,7 +32,9 @@ def direct_all_to_all(width: int) -> pccl.Algorithm:
             while at != destination:
                 along_row = np.sign(destination % width - at % width)
                 ahead = (
-                    int(at + along_row) if along_row else int(at + width * np.sign(destination // width - at // width))
+                    int(at + along_row)
+                    if along_row
+                    else int(at + width * np.sign(destination // width - at // width))
                 )
                 rows.append((chunk, link[at, ahead], hop * 10**9 + chunk))
                 at, hop = ahead, hop + 1
@@ -51,13 +55,17 @@ def test_astra_sim_agrees_on_a_ring_all_gather():
     """Along a Hamiltonian cycle of the 4x4 mesh, every NPU hands on what it got: 300,465 ns."""
     mesh = pccl.topology.mesh(4, 4, bandwidth="50GiB/s", latency="500ns")
     cycle = [0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4]
-    link = {pair: i for i, pair in enumerate(zip(mesh.src.tolist(), mesh.dst.tolist(), strict=True))}
+    link = {
+        pair: i for i, pair in enumerate(zip(mesh.src.tolist(), mesh.dst.tolist(), strict=True))
+    }
     rows = [
         (chunk, link[cycle[(place + hop) % 16], cycle[(place + hop + 1) % 16]], hop * 10**9)
         for place, chunk in enumerate(cycle)
         for hop in range(15)
     ]
-    plan = pccl.Algorithm.build(mesh, [pccl.AllGather(size="16MiB")], *map(list, zip(*rows, strict=True)))
+    plan = pccl.Algorithm.build(
+        mesh, [pccl.AllGather(size="16MiB")], *map(list, zip(*rows, strict=True))
+    )
     assert pccl.simulate(plan, "fifo").finish == pytest.approx(300_465_000, rel=2e-4)
 
 
@@ -79,12 +87,16 @@ def test_a_plan_that_begins_late_runs_at_once(problem, delay):
     assert pccl.simulate(late).to_algorithm() == algorithm
 
 
-def unless_blocked(algorithm: pccl.Algorithm, discipline: str, **world: Any) -> pccl.Simulation | None:
+def unless_blocked(
+    algorithm: pccl.Algorithm, discipline: str, **world: Any
+) -> pccl.Simulation | None:
     """Full buffers may block each other, first come, first served; nothing else may."""
     try:
         return pccl.simulate(algorithm, discipline, **world)
     except pccl.InfeasibleError as error:
-        if "the chunks block each other in switch" not in str(error) or not np.any(algorithm.topology.buffer):
+        if "the chunks block each other in switch" not in str(error) or not np.any(
+            algorithm.topology.buffer
+        ):
             raise
         return None
 
@@ -97,11 +109,21 @@ def test_first_come_first_served_keeps_all_rules_too(problem):
 
 
 @settings(max_examples=60, deadline=None)
-@given(problems(), st.floats(0.01, 0.9), st.integers(0, 9), st.sampled_from(["planned", "fifo"]), st.data())
-def test_a_slower_world_is_reproducible_and_never_helps_a_plan(problem, jitter, seed, discipline, data):
+@given(
+    problems(),
+    st.floats(0.01, 0.9),
+    st.integers(0, 9),
+    st.sampled_from(["planned", "fifo"]),
+    st.data(),
+)
+def test_a_slower_world_is_reproducible_and_never_helps_a_plan(
+    problem, jitter, seed, discipline, data
+):
     """What takes less time than it was simulated with keeps all rules as well, so the verifier may judge it."""
     algorithm = synthesized(problem)
-    factors = st.lists(st.sampled_from([1.0, 1.5, 7.0]), min_size=(links := problem[0].num_links), max_size=links)
+    factors = st.lists(
+        st.sampled_from([1.0, 1.5, 7.0]), min_size=(links := problem[0].num_links), max_size=links
+    )
     world = {"jitter": jitter, "seed": seed, "slowdown": data.draw(factors)}
     once, again = (unless_blocked(algorithm, discipline, **world) for _ in range(2))
     assert (once is None) == (again is None)
@@ -157,7 +179,11 @@ def test_limits_by_hand(buffer, multicast, planned, fifo):
         simulation = pccl.simulate(algorithm, discipline, topology=world)
         assert (simulation.start // 10**6).tolist() == expected
         real = pccl.Algorithm.build(
-            world, algorithm.collectives, algorithm.transfers.chunk, algorithm.transfers.link, simulation.start
+            world,
+            algorithm.collectives,
+            algorithm.transfers.chunk,
+            algorithm.transfers.link,
+            simulation.start,
         )
         pccl.verify(real)
 
@@ -169,7 +195,10 @@ def test_first_come_first_served_full_switches_block_each_other():
     rows = [(0, 0, 0), (0, 2, 1), (0, 5, 2), (1, 1, 3), (1, 3, 4), (1, 4, 5)]
     plan = chunks_through(ends, [Switch("", 1), Switch("", 1)], conditions, 2, rows)
     assert pccl.simulate(plan).finish == 6_000_000
-    with pytest.raises(pccl.InfeasibleError, match=r"the chunks block each other in switch 2 .* planned order instead"):
+    with pytest.raises(
+        pccl.InfeasibleError,
+        match=r"the chunks block each other in switch 2 .* planned order instead",
+    ):
         pccl.simulate(plan, "fifo")
 
 
@@ -182,7 +211,16 @@ def swap() -> pccl.Algorithm:
     ends = [(0, 5), (5, 6), (5, 7), (1, 6), (6, 7), (7, 2), (7, 3), (6, 4)]
     switches = [Switch("", None, False), Switch("", 1), Switch("", 1)]
     conditions = [pccl.Condition(0, [3, 4], "1kB"), pccl.Condition(1, 2, "1kB")]
-    rows = [(0, 0, 0), (0, 1, 1), (0, 2, 2), (0, 6, 3), (1, 3, 0), (1, 4, 4), (1, 5, 5), (0, 7, 102)]
+    rows = [
+        (0, 0, 0),
+        (0, 1, 1),
+        (0, 2, 2),
+        (0, 6, 3),
+        (1, 3, 0),
+        (1, 4, 4),
+        (1, 5, 5),
+        (0, 7, 102),
+    ]
     return chunks_through(ends, switches, conditions, 5, rows, {1: "100us"})
 
 
@@ -196,7 +234,9 @@ def test_waiting_in_a_circle_need_not_block():
 
 
 def test_in_a_slower_world_it_may_block():
-    with pytest.raises(pccl.InfeasibleError, match=r"planned order, the chunks block each other in switch [67] "):
+    with pytest.raises(
+        pccl.InfeasibleError, match=r"planned order, the chunks block each other in switch [67] "
+    ):
         pccl.simulate(swap(), slowdown={6: 100.0})
 
 
@@ -206,7 +246,9 @@ def test_a_chunk_that_comes_again_while_it_is_there_is_refused():
                           [(0, 3, 0), (0, 0, 0), (0, 1, 1), (0, 2, 2)])  # fmt: skip
     pccl.verify(plan)
     for discipline in ("planned", "fifo"):
-        with pytest.raises(pccl.InfeasibleError, match=r"chunk 0 comes to switch 3 .* again while it is there"):
+        with pytest.raises(
+            pccl.InfeasibleError, match=r"chunk 0 comes to switch 3 .* again while it is there"
+        ):
             pccl.simulate(plan, discipline)
 
 
@@ -226,7 +268,9 @@ def test_a_chunk_may_come_back():
 def test_what_the_sender_does_not_have_is_refused():
     line = pccl.topology.line(3, bandwidth="1GB/s", latency="0ns")
     hasty = pccl.Algorithm.build(line, [pccl.Broadcast(size="1kB")], [0, 0], [0, 2], [0, 0])
-    with pytest.raises(pccl.VerificationError, match="transfer 1: NPU 1 is not planned to have chunk 0 at 0"):
+    with pytest.raises(
+        pccl.VerificationError, match="transfer 1: NPU 1 is not planned to have chunk 0 at 0"
+    ):
         pccl.simulate(hasty)
 
 
@@ -237,7 +281,11 @@ def test_starts_are_not_trusted():
     """A plan with idle time in it runs without."""
     ring = pccl.topology.ring(3, unidirectional=True, bandwidth="1GB/s", latency="0ns")
     lazy = pccl.Algorithm.build(
-        ring, [pccl.AllGather(size="3kB")], [0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0], [9 * 10**6] * 3 + [99 * 10**6] * 3
+        ring,
+        [pccl.AllGather(size="3kB")],
+        [0, 1, 2, 0, 1, 2],
+        [0, 1, 2, 1, 2, 0],
+        [9 * 10**6] * 3 + [99 * 10**6] * 3,
     )
     assert pccl.simulate(lazy).finish == 2_000_000
 
@@ -268,10 +316,14 @@ def test_timelines_hold_everything_once_and_in_order(problem):
         (simulation.link_timeline, problem[0].num_links),
     ):
         timelines = [ask(i) for i in range(count)]
-        assert sorted(row for timeline in timelines for row in timeline.transfer) == list(range(len(t)))
+        assert sorted(row for timeline in timelines for row in timeline.transfer) == list(
+            range(len(t))
+        )
         assert all(np.all(np.diff(timeline.start) >= 0) for timeline in timelines)
     assert all(np.all(timeline.start[1:] >= timeline.free[:-1]) for timeline in timelines)
-    per_link = [simulation.utilization_over_time(7, link=i).mean() for i in range(problem[0].num_links)]
+    per_link = [
+        simulation.utilization_over_time(7, link=i).mean() for i in range(problem[0].num_links)
+    ]
     assert per_link == pytest.approx(simulation.utilization.tolist())
 
 
@@ -305,7 +357,9 @@ def test_wrong_questions(options, message):
 
 
 def test_wrong_questions_to_a_simulation():
-    simulation = pccl.simulate(pccl.synthesize(pccl.topology.line(4), pccl.AllGather(size="4MiB"), effort="fast"))
+    simulation = pccl.simulate(
+        pccl.synthesize(pccl.topology.line(4), pccl.AllGather(size="4MiB"), effort="fast")
+    )
     for ask, message in (
         (lambda: simulation.chunk_timeline(4), "the algorithm has no chunk 4; it has 4"),
         (lambda: simulation.link_timeline(-1), "line:4 has no link -1; it has 6"),

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from benchmarks.paper import MODULES, module, page
 from benchmarks.paper.__main__ import main
-from benchmarks.paper.setting import all_to_all, direct, mesh, mesh_row, method, microseconds, spread_rows
+from benchmarks.paper.setting import (
+    all_to_all,
+    direct,
+    mesh,
+    mesh_row,
+    method,
+    microseconds,
+    spread_rows,
+)
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -101,7 +109,9 @@ def test_committed_page_begins_as_it_would_now():
 )
 def test_committed_page_says_how_much_faster_the_method_is(what, width, groups, chunks):
     network, collectives = mesh(width, width), [all_to_all(list(group), chunks) for group in groups]
-    faster = microseconds(direct(network, *collectives)) / microseconds(method(network, *collectives))
+    faster = microseconds(direct(network, *collectives)) / microseconds(
+        method(network, *collectives)
+    )
     stated, here = re.search(rf"\| {what} \| ([\d.]+)x \| ([\d.]+)x \|", PAGE).groups()
     assert f"{faster:.2f}" == here
     assert faster == pytest.approx(float(stated), rel=0.01)

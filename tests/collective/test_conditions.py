@@ -30,14 +30,20 @@ from tests.strategies import problems
 MESH = pccl.topology.mesh(3, 3)
 
 
-def rows(collective: Collective, topology: Topology = MESH) -> list[tuple[list[int], list[int], int]]:
+def rows(
+    collective: Collective, topology: Topology = MESH
+) -> list[tuple[list[int], list[int], int]]:
     """Sources, destinations and bytes of every chunk."""
     return table(collective.conditions(topology))
 
 
 def table(conditions: Conditions) -> list[tuple[list[int], list[int], int]]:
     return [
-        (conditions.sources(i).tolist(), conditions.destinations(i).tolist(), int(conditions.bytes[i]))
+        (
+            conditions.sources(i).tolist(),
+            conditions.destinations(i).tolist(),
+            int(conditions.bytes[i]),
+        )
         for i in range(len(conditions))
     ]
 
@@ -67,7 +73,9 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("collective", "expected"), EXAMPLES, ids=lambda x: getattr(x, "kind", ""))
-def test_worked_examples(collective: Collective, expected: list[tuple[list[int], list[int], int]]) -> None:
+def test_worked_examples(
+    collective: Collective, expected: list[tuple[list[int], list[int], int]]
+) -> None:
     assert rows(collective) == expected
 
 
@@ -86,7 +94,9 @@ def test_chunks_cut_every_share_into_pieces() -> None:
     assert conditions.piece.tolist() == [0, 1, 2, 0, 1, 2]
 
 
-@pytest.mark.parametrize("kind", [AllGather, ReduceScatter, AllReduce, AllToAll, Broadcast, Reduce, Scatter, Gather])
+@pytest.mark.parametrize(
+    "kind", [AllGather, ReduceScatter, AllReduce, AllToAll, Broadcast, Reduce, Scatter, Gather]
+)
 def test_pieces_are_numbered_share_by_share(kind: type[Collective]) -> None:
     whole, cut = (kind("1200B", (5, 0, 7, 2), chunks=chunks).conditions(MESH) for chunks in (1, 3))
     assert cut.piece.tolist() == [0, 1, 2] * len(whole)
@@ -100,7 +110,9 @@ def test_pieces_of_unequal_shares() -> None:
 
 
 def test_concurrent_collectives_are_numbered_in_order() -> None:
-    both = compile_conditions(MESH, [Broadcast("1B", (0, 1)), AllToAll("2B", (2, 3)), Reduce("1B", (4, 5))])
+    both = compile_conditions(
+        MESH, [Broadcast("1B", (0, 1)), AllToAll("2B", (2, 3)), Reduce("1B", (4, 5))]
+    )
     assert both.collective.tolist() == [0, 1, 1, 2]
     assert both.reduces.tolist() == [False, False, False, True]
     assert table(both) == [([0], [1], 1), ([2], [3], 1), ([3], [2], 1), ([4, 5], [4], 1)]
@@ -119,13 +131,22 @@ def test_switches_and_absent_npus_do_not_take_part() -> None:
 def test_a_group_of_one_has_nothing_to_send() -> None:
     assert rows(AllGather("1B", [4])) == [([4], [], 1)]
     assert rows(Broadcast("1B", [4])) == [([4], [], 1)]
-    assert rows(AllReduce("1B", [4])) == rows(ReduceScatter("1B", [4])) == rows(Reduce("1B", [4])) == [([4], [4], 1)]
+    assert (
+        rows(AllReduce("1B", [4]))
+        == rows(ReduceScatter("1B", [4]))
+        == rows(Reduce("1B", [4]))
+        == [([4], [4], 1)]
+    )
     assert rows(AllToAll("1B", [4])) == rows(Scatter("1B", [4])) == rows(Gather("1B", [4])) == []
     assert rows(AllToAllV([[5]], [4])) == []
 
 
 def test_a_group_may_be_any_iterable() -> None:
-    assert AllGather("4B", range(0, 8, 2)).ranks == AllGather("4B", np.arange(0, 8, 2)).ranks == (0, 2, 4, 6)
+    assert (
+        AllGather("4B", range(0, 8, 2)).ranks
+        == AllGather("4B", np.arange(0, 8, 2)).ranks
+        == (0, 2, 4, 6)
+    )
     assert AllGather("4B", (2 * i for i in range(4))).ranks == (0, 2, 4, 6)
     assert AllGather("4B").ranks == ()
 
@@ -152,7 +173,9 @@ def test_text_for_people(collective: Collective, text: str) -> None:
 
 
 def test_distinct_sizes() -> None:
-    values, of_chunk = compile_conditions(MESH, [Broadcast("9B"), Broadcast("1B"), Broadcast("9B")]).sizes
+    values, of_chunk = compile_conditions(
+        MESH, [Broadcast("9B"), Broadcast("1B"), Broadcast("9B")]
+    ).sizes
     assert values.tolist() == [1, 9]
     assert of_chunk.tolist() == [1, 0, 1]
 

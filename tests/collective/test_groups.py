@@ -30,7 +30,11 @@ def test_groups_of_a_mesh(along: tuple[str, ...], expected: tuple[tuple[int, ...
 
 
 def test_ways_to_write_a_mesh() -> None:
-    assert device_mesh((2, 3), ("dp", "tp")) == device_mesh([2, 3], ["dp", "tp"]) == device_mesh(dp=2, tp=3)
+    assert (
+        device_mesh((2, 3), ("dp", "tp"))
+        == device_mesh([2, 3], ["dp", "tp"])
+        == device_mesh(dp=2, tp=3)
+    )
     assert device_mesh((2, 3)).names == ("dim0", "dim1")
     assert len(MESH) == 12
 
@@ -78,7 +82,10 @@ def test_parse_group(text: str, ranks: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(("text", "part"), [("", "''"), ("0,", "''"), ("0-", "'0-'"), ("-1", "'-1'"), ("a", "'a'"),
                                             ("0:2", "'0:2'"), ("1.5", "'1.5'")])  # fmt: skip
 def test_text_that_is_no_group(text: str, part: str) -> None:
-    with pytest.raises(CollectiveError, match=f"group {text!r}: {part} is not a rank or range such as 0-7 or 0-56:8"):
+    with pytest.raises(
+        CollectiveError,
+        match=f"group {text!r}: {part} is not a rank or range such as 0-7 or 0-56:8",
+    ):
         parse_group(text)
 
 

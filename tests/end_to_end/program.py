@@ -27,7 +27,9 @@ def pccl(*arguments: object) -> Result:
 def spawn(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the program in a process of its own."""
     command = [*PROGRAM, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, **options
+    )
 
 
 def refused(*arguments: object, status: int = 2) -> str:

@@ -8,18 +8,34 @@ import time
 from tests.end_to_end.program import EXAMPLES, refused
 from tests.end_to_end.program import pccl as run
 
-TASK = ("--topology", "mesh:4x4", "--collective", "all-to-all", "--size", "4MiB", "--group", "0-3", "--chunks", "2")
+TASK = (
+    "--topology",
+    "mesh:4x4",
+    "--collective",
+    "all-to-all",
+    "--size",
+    "4MiB",
+    "--group",
+    "0-3",
+    "--chunks",
+    "2",
+)
 
 
 def test_a_bound_comes_with_its_proof():
     result = json.loads(run("bound", *TASK, "--json").stdout)
     assert result["kind"] in ("cut", "latency")
     assert result["bound_ps"] > 0
-    assert "what must leave" in run("bound", "-t", "mesh:4x4", "-c", "all-to-all", "-s", "16MiB").stdout
+    assert (
+        "what must leave"
+        in run("bound", "-t", "mesh:4x4", "-c", "all-to-all", "-s", "16MiB").stdout
+    )
 
 
 def test_ours_stands_beside_baselines_and_the_bound():
-    rows = {row["algorithm"]: row for row in json.loads(run("compare", *TASK, "--json").stdout)["rows"]}
+    rows = {
+        row["algorithm"]: row for row in json.loads(run("compare", *TASK, "--json").stdout)["rows"]
+    }
     assert set(rows) == {"pccl", "direct", "confined", "bruck", "hierarchical", "bound"}
     assert rows["bound"]["time_ps"] <= rows["pccl"]["time_ps"] < rows["direct"]["time_ps"]
     assert rows["pccl"]["busbw"] == rows["pccl"]["algbw"] * 3 / 4
@@ -43,17 +59,37 @@ def test_baselines_that_do_not_apply_are_left_out_and_named():
 def test_a_comparison_with_all_baselines_takes_seconds():
     run("compare", *TASK)  # the kernels are compiled
     begin = time.perf_counter()
-    run("compare", "-t", "mesh:8x8", "-c", "all-to-all", "-s", "128MiB", "--group", "0-7", "--chunks", "16")
+    run(
+        "compare",
+        "-t",
+        "mesh:8x8",
+        "-c",
+        "all-to-all",
+        "-s",
+        "128MiB",
+        "--group",
+        "0-7",
+        "--chunks",
+        "16",
+    )
     assert time.perf_counter() - begin < 10
 
 
 def test_a_sweep_over_sizes():
-    lines = run("compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "1M:4M").stdout.splitlines()
+    lines = run(
+        "compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "1M:4M"
+    ).stdout.splitlines()
     assert [line.split()[0] for line in lines if " pccl " in line] == ["1MiB", "2MiB", "4MiB"]
 
 
 def test_wrong_questions_get_one_line():
-    assert "has no unit" in refused("compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "1:4M")
-    assert "an empty range" in refused("compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "4M:1M")
-    assert "cannot change all-to-all-v" in refused("compare", EXAMPLES / "mix.yaml", "--sizes", "1M:2M")
+    assert "has no unit" in refused(
+        "compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "1:4M"
+    )
+    assert "an empty range" in refused(
+        "compare", "-t", "ring:4", "-c", "all-gather", "--sizes", "4M:1M"
+    )
+    assert "cannot change all-to-all-v" in refused(
+        "compare", EXAMPLES / "mix.yaml", "--sizes", "1M:2M"
+    )
     assert "spec file" in refused("bound")

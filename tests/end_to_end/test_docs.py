@@ -17,7 +17,9 @@ from pccl.spec import load_spec
 from tests.end_to_end.program import EXAMPLES
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("cli", "export", "spec")}
+PAGES = {
+    name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("cli", "export", "spec")
+}
 
 
 @pytest.fixture
@@ -28,7 +30,9 @@ def folder(tmp_path, monkeypatch):
     Path("wrong.yaml").write_text("topology: ring:4\ncollectives: [{kind: all-gather, sise: 4MiB}]")
     good = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4MiB"))
     t = good.transfers
-    pccl.Algorithm.build(good.topology, good.collectives, t.chunk, t.link, np.zeros_like(t.start)).save("wrong.pccl")
+    pccl.Algorithm.build(
+        good.topology, good.collectives, t.chunk, t.link, np.zeros_like(t.start)
+    ).save("wrong.pccl")
     return tmp_path
 
 
@@ -38,8 +42,14 @@ def blocks(page: str, language: str) -> list[str]:
 
 def commands(page: str) -> list[tuple[str, str]]:
     """Every command of a page with the output that the page shows."""
-    parts = [part for block in blocks(page, "console") for part in re.split(r"^\$ pccl ", block, flags=re.MULTILINE)]
-    return [(command, output) for command, _, output in (part.partition("\n") for part in parts if part)]
+    parts = [
+        part
+        for block in blocks(page, "console")
+        for part in re.split(r"^\$ pccl ", block, flags=re.MULTILINE)
+    ]
+    return [
+        (command, output) for command, _, output in (part.partition("\n") for part in parts if part)
+    ]
 
 
 def masked(text: str) -> str:

@@ -18,7 +18,17 @@ def xml(ring, tmp_path):
 
 
 def test_export_says_what_it_wrote(ring, tmp_path):
-    result = run("export", ring, "-o", tmp_path / "a.xml", "--in-place", "--max-bytes", "64MiB", "--protocol", "LL")
+    result = run(
+        "export",
+        ring,
+        "-o",
+        tmp_path / "a.xml",
+        "--in-place",
+        "--max-bytes",
+        "64MiB",
+        "--protocol",
+        "LL",
+    )
     assert result.exit_code == 0
     assert "allgather among 4 ranks, in place" in result.stdout
     text = (tmp_path / "a.xml").read_text()
@@ -36,7 +46,11 @@ def test_check_accepts_what_export_writes(xml):
 
 def test_check_lists_problems_one_by_one(xml):
     text = xml.read_text()
-    xml.write_text(text.replace('type="s"', 'type="cpy"', 1).replace('maxBytes="1099511627776"', 'maxBytes="-1"'))
+    xml.write_text(
+        text.replace('type="s"', 'type="cpy"', 1).replace(
+            'maxBytes="1099511627776"', 'maxBytes="-1"'
+        )
+    )
     result = run("check", xml)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "algo: there are no sizes from 0 to -1 bytes" in result.stderr
@@ -50,10 +64,24 @@ def test_check_lists_problems_one_by_one(xml):
 
 def test_a_group_that_relays(tmp_path):
     file, out = tmp_path / "group.pccl", tmp_path / "group.xml"
-    run("synthesize", "-t", "mesh:4x4", "-c", "all-gather", "-s", "5kB", "--group", "0,3,5,10,15", "-o", file)
+    run(
+        "synthesize",
+        "-t",
+        "mesh:4x4",
+        "-c",
+        "all-gather",
+        "-s",
+        "5kB",
+        "--group",
+        "0,3,5,10,15",
+        "-o",
+        file,
+    )
     assert "outside the group of 5 NPUs (0,3,5,10,15)" in refused("export", file, "-o", out)
     assert "the others only relay" in run("export", file, "-o", out, "--all-ranks").stdout
-    assert "ranks 0,3,5,10,15; the others only relay" in run("check", out).stdout  # as the file says
+    assert (
+        "ranks 0,3,5,10,15; the others only relay" in run("check", out).stdout
+    )  # as the file says
     assert run("check", out, "--group", "0-15").exit_code == 1
     assert run("check", out, "--group", "0,3,5,10,15").exit_code == 0
 
@@ -69,7 +97,9 @@ def test_there_and_back(xml, tmp_path):
 
 def test_wrong_questions_get_one_line(ring, xml, tmp_path):
     out = tmp_path / "x.xml"
-    assert "there is no format 'xls'; there are msccl" in refused("export", ring, "-f", "xls", "-o", out)
+    assert "there is no format 'xls'; there are msccl" in refused(
+        "export", ring, "-f", "xls", "-o", out
+    )
     assert "does not end like any format" in refused("export", ring, "-o", tmp_path / "x")
     assert "the format csv has no option --target; it" in refused(
         "export", ring, "-f", "csv", "-o", tmp_path / "x.csv", "--target", "rccl"
@@ -82,4 +112,6 @@ def test_wrong_questions_get_one_line(ring, xml, tmp_path):
     assert "cannot be checked" in refused("check", tmp_path / "a.csv")
     assert "is not a rank or range" in refused("check", xml, "--group", "x")
     assert "is saved as .pccl" in refused("import", xml, "-t", "ring:4", "-s", "4MiB", "-o", out)
-    assert "is for 4 ranks" in refused("import", xml, "-t", "ring:5", "-s", "4MiB", "-o", tmp_path / "x.pccl")
+    assert "is for 4 ranks" in refused(
+        "import", xml, "-t", "ring:5", "-s", "4MiB", "-o", tmp_path / "x.pccl"
+    )

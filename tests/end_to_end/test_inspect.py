@@ -19,7 +19,9 @@ def rewritten(source, target, change):
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for name in old.namelist():
             content = old.read(name)
-            new.writestr(name, json.dumps(change(json.loads(content))) if name == "header.json" else content)
+            new.writestr(
+                name, json.dumps(change(json.loads(content))) if name == "header.json" else content
+            )
     return target
 
 
@@ -29,14 +31,18 @@ def wrong(ring, tmp_path):
     good = pccl.load(ring)
     t = good.transfers
     path = tmp_path / "wrong.pccl"
-    pccl.Algorithm.build(good.topology, good.collectives, t.chunk, t.link, np.zeros_like(t.start)).save(path)
+    pccl.Algorithm.build(
+        good.topology, good.collectives, t.chunk, t.link, np.zeros_like(t.start)
+    ).save(path)
     return path
 
 
 def test_verify_says_what_was_verified(ring):
     result = run("verify", ring)
     assert result.exit_code == 0
-    assert result.stdout.startswith(f"{ring}: correct: all-gather on ring:4; 12 transfers deliver 4 chunks in ")
+    assert result.stdout.startswith(
+        f"{ring}: correct: all-gather on ring:4; 12 transfers deliver 4 chunks in "
+    )
     assert run("verify", ring, "--quiet").output == ""
 
 
@@ -70,7 +76,19 @@ def test_show_limits(ring, tmp_path):
     )
     assert "9 further transfers are not shown" in run("show", ring, "--limit", "3").stdout
     many = tmp_path / "many.pccl"
-    run("synthesize", "-t", "ring:10", "-c", "all-gather", "-s", "10KiB", "--chunks", "1", "-o", many)
+    run(
+        "synthesize",
+        "-t",
+        "ring:10",
+        "-c",
+        "all-gather",
+        "-s",
+        "10KiB",
+        "--chunks",
+        "1",
+        "-o",
+        many,
+    )
     assert "90 transfers are not shown" in run("show", many).stdout
     assert len(run("show", many, "--transfers").stdout.splitlines()) > 90
 
@@ -85,7 +103,9 @@ def test_show_as_json(ring):
 
 def test_names_cannot_draw_on_the_terminal(tmp_path):
     nasty = tmp_path / "nasty.yaml"
-    nasty.write_text('npus: ["a\\e[31m", "b"]\nlinks: [{src: 0, dst: 1, bandwidth: 1GB/s, latency: 1us, both: yes}]')
+    nasty.write_text(
+        'npus: ["a\\e[31m", "b"]\nlinks: [{src: 0, dst: 1, bandwidth: 1GB/s, latency: 1us, both: yes}]'
+    )
     assert "a?[31m" in run("topology", nasty).stdout
 
 
@@ -94,13 +114,18 @@ def test_files_that_are_none(command, ring, tmp_path):
     bad = tmp_path / "bad.pccl"
     assert "there is no such file" in refused(command, bad)
     bad.write_text("not a zip file")
-    assert refused(command, bad) == f"{bad} is not a .pccl file, or is corrupted: File is not a zip file"
+    assert (
+        refused(command, bad)
+        == f"{bad} is not a .pccl file, or is corrupted: File is not a zip file"
+    )
     with zipfile.ZipFile(bad, "w") as archive:
         archive.writestr("hello", "world")
     assert "it has no header" in refused(command, bad)
     rewritten(ring, bad, lambda header: header | {"version": 99})
     assert "has version 99; this pccl reads version" in refused(command, bad)
-    rewritten(ring, bad, lambda header: {key: header[key] for key in header if key != "collectives"})
+    rewritten(
+        ring, bad, lambda header: {key: header[key] for key in header if key != "collectives"}
+    )
     assert "is corrupted" in refused(command, bad)
 
 
@@ -119,7 +144,10 @@ def test_a_flipped_byte_never_ends_in_a_traceback(ring, tmp_path):
     for place in range(0, len(content), 7):
         bad.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
         result = run("verify", bad)
-        assert result.exit_code in (0, 1, 2), (place, result.output)  # some bytes of a zip file mean nothing
+        assert result.exit_code in (0, 1, 2), (
+            place,
+            result.output,
+        )  # some bytes of a zip file mean nothing
         assert result.stderr.count("\n") == (result.exit_code > 0), place
         noticed += result.exit_code > 0
     assert noticed > len(content) // 7 * 0.7

@@ -58,7 +58,10 @@ def test_the_help_names_every_kind_that_flags_can_describe():
     [
         (["synthesise"], "no such command 'synthesise'"),
         (["--nope"], "no such option '--nope'"),
-        (["synthesize", "--topolgy", "ring:4"], "no such option '--topolgy'. Did you mean '--topology'?"),
+        (
+            ["synthesize", "--topolgy", "ring:4"],
+            "no such option '--topolgy'. Did you mean '--topology'?",
+        ),
         (["verify"], "missing argument 'FILE...' (see 'pccl verify --help')"),
         (["show", "a.pccl", "--limit", "-1"], "invalid value for '--limit'"),
     ],
@@ -87,7 +90,11 @@ def test_a_bug_asks_to_be_reported(monkeypatch, error):
     ("error", "status", "line"),
     [
         (KeyboardInterrupt(), 130, "interrupted\n"),
-        (MemoryError(), 2, "error: there is not enough memory for this; try fewer chunks or a smaller group\n"),
+        (
+            MemoryError(),
+            2,
+            "error: there is not enough memory for this; try fewer chunks or a smaller group\n",
+        ),
         (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
         (pccl.VerificationError("wrong\x1b[31m\nindeed"), 1, "error: wrong [31m indeed\n"),
     ],
@@ -102,7 +109,13 @@ def test_other_ends(monkeypatch, error, status, line):
 
 
 def test_in_a_pipe_there_is_no_colour_and_no_progress(ring):
-    for arguments in (SYNTHESIZE, ("show", ring), ("verify", ring), ("topology", "ring:3"), ("topology",)):
+    for arguments in (
+        SYNTHESIZE,
+        ("show", ring),
+        ("verify", ring),
+        ("topology", "ring:3"),
+        ("topology",),
+    ):
         done = spawn(*arguments, env={**os.environ, "FORCE_COLOR": "1"})
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout
@@ -110,7 +123,13 @@ def test_in_a_pipe_there_is_no_colour_and_no_progress(ring):
 
 
 def test_json_is_alone_on_stdout(ring):
-    for arguments in (SYNTHESIZE, ("show", ring), ("verify", ring), ("topology", "ring:3"), ("topology",)):
+    for arguments in (
+        SYNTHESIZE,
+        ("show", ring),
+        ("verify", ring),
+        ("topology", "ring:3"),
+        ("topology",),
+    ):
         done = run(*arguments, "--json")
         assert (done.exit_code, done.stderr) == (0, "")
         assert json.loads(done.stdout)
@@ -138,7 +157,9 @@ def test_colours_on_a_terminal():
 
 def test_the_first_run_says_why_it_takes_long_and_can_be_stopped(tmp_path):
     with Terminal(*SYNTHESIZE, XDG_CACHE_HOME=str(tmp_path)) as terminal:
-        assert "compiling kernels, first run only" in terminal.read(until="compiling kernels, first run only")
+        assert "compiling kernels, first run only" in terminal.read(
+            until="compiling kernels, first run only"
+        )
         terminal.process.send_signal(signal.SIGINT)
         text = terminal.read()
         assert terminal.process.wait() == 130

@@ -20,10 +20,14 @@ def test_slow_links_and_jitter_cost_time(ring):
 
 
 def test_the_essentials_in_json(ring):
-    result = json.loads(run("simulate", ring, "--slow", "0=1.5", "--chunk", "0", "--link", "2", "--json").stdout)
+    result = json.loads(
+        run("simulate", ring, "--slow", "0=1.5", "--chunk", "0", "--link", "2", "--json").stdout
+    )
     assert result["finish_over_planned"] == result["finish_ps"] / result["planned_ps"] > 1
     assert len(result["utilization_over_time"]) == 10
-    assert result["busiest_links"][0]["utilization"] >= result["busiest_links"][-1]["utilization"] > 0
+    assert (
+        result["busiest_links"][0]["utilization"] >= result["busiest_links"][-1]["utilization"] > 0
+    )
     assert result["latest_chunks"][0]["finish_ps"] == result["finish_ps"]
     assert (result["slowdown"], result["jitter"], result["seed"]) == ({"0": 1.5}, 0.0, 0)
     assert 0 < max(row["arrival_ps"] for row in result["chunk_timeline"]) <= result["finish_ps"]

@@ -23,7 +23,9 @@ def spec(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(("name", "collectives", "chunks"), [("mix.yaml", 2, 18), ("parallelism.yaml", 16, 128)])
+@pytest.mark.parametrize(
+    ("name", "collectives", "chunks"), [("mix.yaml", 2, 18), ("parallelism.yaml", 16, 128)]
+)
 def test_the_examples(tmp_path, name, collectives, chunks):
     path = tmp_path / "example.pccl"
     result = run("synthesize", EXAMPLES / name, "--output", path, "--json")
@@ -36,7 +38,9 @@ def test_the_examples(tmp_path, name, collectives, chunks):
 
 def test_the_mixture_is_that_of_the_paper():
     first, second = load_spec(EXAMPLES / "mix.yaml").collectives
-    assert first == pccl.AllToAllV([[0, "2MiB", "2MiB"], ["1MiB", 0, "1MiB"], ["1MiB", "1MiB", 0]], range(3), chunks=2)
+    assert first == pccl.AllToAllV(
+        [[0, "2MiB", "2MiB"], ["1MiB", 0, "1MiB"], ["1MiB", "1MiB", 0]], range(3), chunks=2
+    )
     assert second == pccl.AllGather("3MiB", range(6, 9), chunks=2)
 
 
@@ -68,14 +72,22 @@ def test_everything_a_spec_can_say(spec, tmp_path):
     ]  # fmt: skip
     assert given.collectives[1] == pccl.AllGather("8KiB", range(4, 8), chunks=2)
     assert given.collectives[3] == pccl.Broadcast("1KiB", (0, 1, 2, 5), root=5)
-    assert (given.seed, given.order, given.routes, given.output) == (7, "rounds", "any", tmp_path / "out.pccl")
+    assert (given.seed, given.order, given.routes, given.output) == (
+        7,
+        "rounds",
+        "any",
+        tmp_path / "out.pccl",
+    )
     assert run("synthesize", path).exit_code == 0
     assert pccl.load(tmp_path / "out.pccl").provenance.seed == 7
 
 
 def test_json_and_a_topology_inside(spec):
     link = {"src": 0, "dst": 1, "bandwidth": "1GB/s", "latency": "1us", "both": True}
-    document = {"topology": {"npus": 2, "links": [link]}, "collectives": [{"kind": "all-gather", "size": "2kB"}]}
+    document = {
+        "topology": {"npus": 2, "links": [link]},
+        "collectives": [{"kind": "all-gather", "size": "2kB"}],
+    }
     path = spec(json.dumps(document), "spec.json")
     assert json.loads(run("synthesize", path, "--json").stdout)["transfers"] == 2
 
@@ -83,8 +95,19 @@ def test_json_and_a_topology_inside(spec):
 def test_flags_complement_a_spec_but_do_not_contradict_it(spec):
     text = "topology: ring:4\ncollectives: [{kind: all-gather, size: 4MiB}]\n"
     assert json.loads(run("synthesize", spec(text), "--seed", "9", "--json").stdout)["seed"] == 9
-    assert "gives 'seed' already; leave out --seed" in refused("synthesize", spec(text + "seed: 1"), "--seed", "9")
-    for flag in ("--topology", "--collective", "--size", "--group", "--chunks", "--root", "--mesh", "--along"):
+    assert "gives 'seed' already; leave out --seed" in refused(
+        "synthesize", spec(text + "seed: 1"), "--seed", "9"
+    )
+    for flag in (
+        "--topology",
+        "--collective",
+        "--size",
+        "--group",
+        "--chunks",
+        "--root",
+        "--mesh",
+        "--along",
+    ):
         assert f"leave out {flag}" in refused("synthesize", spec(text), flag, "1")
 
 
@@ -100,43 +123,77 @@ ONE = "topology: mesh:3x3\ncollectives: [%s]"
         ("topology: ring:4\ntopology: ring:4", "line 2: the key 'topology' appears twice"),
         ("topology: ring:4", "missing required field `collectives`"),
         ("topology: ring:4\ncollectives: []", "length >= 1 - at `$.collectives`"),
-        ("topolgy: ring:4\ncollectives: []", "there is no key 'topolgy'; did you mean 'topology'? - at `$`"),
-        (ONE % "{kind: all-gather, sise: 9MB}", "no key 'sise'; did you mean 'size'? - at `$.collectives[0]`"),
+        (
+            "topolgy: ring:4\ncollectives: []",
+            "there is no key 'topolgy'; did you mean 'topology'? - at `$`",
+        ),
+        (
+            ONE % "{kind: all-gather, sise: 9MB}",
+            "no key 'sise'; did you mean 'size'? - at `$.collectives[0]`",
+        ),
         (ONE % "{kind: all-gather, zzz: 9}", "there is no key 'zzz'; there are kind, size, group"),
-        (ONE % "{kind: al-gather, size: 9MB}", "did you mean all-gather or gather? - at `$.collectives[0].kind`"),
-        (ONE % "{kind: all-gather}", "all-gather needs a size, for example 8MiB - at `$.collectives[0]`"),
+        (
+            ONE % "{kind: al-gather, size: 9MB}",
+            "did you mean all-gather or gather? - at `$.collectives[0].kind`",
+        ),
+        (
+            ONE % "{kind: all-gather}",
+            "all-gather needs a size, for example 8MiB - at `$.collectives[0]`",
+        ),
         (ONE % "{kind: all-gather, size: 9}", "has no unit: write for example '9MiB'"),
         (ONE % "{kind: all-gather, size: 9}", "at `$.collectives[0].size`"),
-        (ONE % "{kind: all-gather, size: 10B}", "does not divide into 9 x 1 chunks; try 9B - at `$.collectives[0]`"),
+        (
+            ONE % "{kind: all-gather, size: 10B}",
+            "does not divide into 9 x 1 chunks; try 9B - at `$.collectives[0]`",
+        ),
         (ONE % "{kind: all-gather, size: 9B, group: 0-9}", "there is no NPU 9 in mesh:3x3"),
         (ONE % "{kind: all-gather, size: 9B, group: x}", "at `$.collectives[0].group`"),
         (ONE % "{kind: all-gather, size: 9B, group: [0, 0]}", "NPU 0 appears twice"),
         (ONE % "{kind: all-gather, size: 9B, group: [0, -1]}", "at `$.collectives[0].group[1]`"),
-        (ONE % "{kind: all-gather, size: 9B, root: 1}", "has no 'root'; it has size, group, chunks"),
+        (
+            ONE % "{kind: all-gather, size: 9B, root: 1}",
+            "has no 'root'; it has size, group, chunks",
+        ),
         (ONE % "{kind: all-gather, size: 9B, chunks: 0}", "at `$.collectives[0].chunks`"),
         (ONE % "{kind: all-gather, size: 9B, along: tp}", "there is no mesh to go along"),
         (
             ONE % "{kind: all-gather, size: 9B, along: pp}" + "\nmesh: {dp: 3, tp: 3}",
             "no dimension 'pp'; it has dp, tp",
         ),
-        (ONE % "{kind: all-gather, size: 9B}" + "\nmesh: {dp: 3, tp: 4}", "has 12 ranks, but mesh:3x3 has 9 NPUs"),
-        (ONE % "{kind: all-gather, size: 9B}" + f"\nmesh: {{dp: {9**40}}}", "ranks, but mesh:3x3 has 9 NPUs"),
+        (
+            ONE % "{kind: all-gather, size: 9B}" + "\nmesh: {dp: 3, tp: 4}",
+            "has 12 ranks, but mesh:3x3 has 9 NPUs",
+        ),
+        (
+            ONE % "{kind: all-gather, size: 9B}" + f"\nmesh: {{dp: {9**40}}}",
+            "ranks, but mesh:3x3 has 9 NPUs",
+        ),
         (ONE % "{kind: all-to-all-v}", "all-to-all-v needs a matrix"),
         (ONE % "{kind: all-to-all-v, matrix: [[0, 1], [1]]}", "the matrix must be square"),
-        (ONE % "{kind: all-to-all-v, matrix: [[0, -1], [1, 0]]}", "bytes are whole and not negative"),
+        (
+            ONE % "{kind: all-to-all-v, matrix: [[0, -1], [1, 0]]}",
+            "bytes are whole and not negative",
+        ),
         (ONE % "{kind: custom, pattern: []}", "custom: there is no condition"),
-        (ONE % "{kind: custom, pattern: [{sources: 0, destination: 1}]}", "did you mean 'destinations'?"),
+        (
+            ONE % "{kind: custom, pattern: [{sources: 0, destination: 1}]}",
+            "did you mean 'destinations'?",
+        ),
         (
             ONE % "{kind: custom, pattern: [{sources: [0, 1], destinations: 1, size: 1B}]}",
             "`$.collectives[0].pattern[0]`",
         ),
-        (ONE.replace("mesh:3x3", "nope.yaml") % "{kind: all-gather, size: 9B}", "No such file or directory"),
+        (
+            ONE.replace("mesh:3x3", "nope.yaml") % "{kind: all-gather, size: 9B}",
+            "No such file or directory",
+        ),
         (
             ONE.replace("mesh:3x3", "tours:3") % "{kind: all-gather, size: 9B}",
             "did you mean 'torus'? - at `$.topology`",
         ),
         (
-            ONE.replace("mesh:3x3", "{npus: 2, links: [{src: 0}]}") % "{kind: all-gather, size: 9B}",
+            ONE.replace("mesh:3x3", "{npus: 2, links: [{src: 0}]}")
+            % "{kind: all-gather, size: 9B}",
             "`$.topology.links[0]`",
         ),
         (ONE % "{kind: all-gather, size: 9B}" + "\nseed: -1", "at `$.seed`"),
@@ -152,7 +209,9 @@ def test_bad_specs_say_where(spec, text, message):
 def test_what_only_synthesis_finds(spec):
     path = spec("topology: ring:4\norder: x\ncollectives: [{kind: all-gather, size: 4B}]")
     assert "there is no order 'x'" in refused("synthesize", path)
-    path = spec("topology: ring:4\noutput: nowhere/a.pccl\ncollectives: [{kind: all-gather, size: 4B}]")
+    path = spec(
+        "topology: ring:4\noutput: nowhere/a.pccl\ncollectives: [{kind: all-gather, size: 4B}]"
+    )
     assert "there is no folder" in refused("synthesize", path)
     assert "No such file or directory" in refused("synthesize", path.with_name("none.yaml"))
 
@@ -161,7 +220,17 @@ def test_the_schema_knows_every_key():
     schema = json.loads(run("synthesize", "--schema").stdout)
     assert schema == spec_schema()
     keys = schema["$defs"]["CollectiveEntry"]["properties"]
-    assert set(keys) == {"kind", "size", "group", "along", "chunks", "root", "cyclic", "matrix", "pattern"}
+    assert set(keys) == {
+        "kind",
+        "size",
+        "group",
+        "along",
+        "chunks",
+        "root",
+        "cyclic",
+        "matrix",
+        "pattern",
+    }
     assert keys["size"]["type"] == "string"
     assert all("description" in about for about in keys.values())
     assert not [name for name in schema["$defs"] if name.startswith("_")]

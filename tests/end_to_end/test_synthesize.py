@@ -21,7 +21,17 @@ def document(*arguments):
 
 def test_the_whole_way_in_processes_of_their_own(tmp_path):
     path = tmp_path / "a2a.pccl"
-    done = spawn("synthesize", "--topology", "mesh:3x3", "--collective", "all-to-all", "--size", "9KiB", "-o", path)
+    done = spawn(
+        "synthesize",
+        "--topology",
+        "mesh:3x3",
+        "--collective",
+        "all-to-all",
+        "--size",
+        "9KiB",
+        "-o",
+        path,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "verified     yes\n" in done.stdout
     assert f"saved to     {path}\n" in done.stdout
@@ -45,7 +55,9 @@ def test_quiet_and_unverified():
 
 def test_json_agrees_with_the_file(tmp_path):
     path = tmp_path / "ring.pccl"
-    found = document(*GATHER, "--seed", "5", "--order", "rounds", "--routes", "any", "--chunks", "2", "-o", path)
+    found = document(
+        *GATHER, "--seed", "5", "--order", "rounds", "--routes", "any", "--chunks", "2", "-o", path
+    )
     algorithm = pccl.load(path)
     assert found["file"] == str(path)
     assert found["duration_ps"] == algorithm.duration
@@ -62,11 +74,36 @@ def test_several_groups_at_once():
 
 def test_process_groups_of_a_mesh():
     found = document(
-        "synthesize", "-t", "mesh:2x4", "-c", "all-reduce", "-s", "8KiB", "--mesh", "dp=2,tp=4", "--along", "dp"
+        "synthesize",
+        "-t",
+        "mesh:2x4",
+        "-c",
+        "all-reduce",
+        "-s",
+        "8KiB",
+        "--mesh",
+        "dp=2,tp=4",
+        "--along",
+        "dp",
     )
-    assert [collective["group"] for collective in found["collectives"]] == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    assert [collective["group"] for collective in found["collectives"]] == [
+        [0, 4],
+        [1, 5],
+        [2, 6],
+        [3, 7],
+    ]
     found = document(
-        "synthesize", "-t", "mesh:2x4", "-c", "all-reduce", "-s", "8KiB", "--mesh", "dp=2,tp=4", "--along", "dp,tp"
+        "synthesize",
+        "-t",
+        "mesh:2x4",
+        "-c",
+        "all-reduce",
+        "-s",
+        "8KiB",
+        "--mesh",
+        "dp=2,tp=4",
+        "--along",
+        "dp,tp",
     )
     assert [collective["group"] for collective in found["collectives"]] == [list(range(8))]
 
@@ -79,13 +116,34 @@ def test_other_spellings(kind):
 
 def test_roots_and_cycles():
     assert (
-        document("synthesize", "-t", "ring:4", "-c", "broadcast", "-s", "1MiB", "--chunks", "1", "--root", "2")[
-            "transfers"
-        ]
+        document(
+            "synthesize",
+            "-t",
+            "ring:4",
+            "-c",
+            "broadcast",
+            "-s",
+            "1MiB",
+            "--chunks",
+            "1",
+            "--root",
+            "2",
+        )["transfers"]
         == 3
     )
     assert (
-        document("synthesize", "-t", "ring:4", "-c", "send-recv", "-s", "1MiB", "--chunks", "1", "--cyclic")["chunks"]
+        document(
+            "synthesize",
+            "-t",
+            "ring:4",
+            "-c",
+            "send-recv",
+            "-s",
+            "1MiB",
+            "--chunks",
+            "1",
+            "--cyclic",
+        )["chunks"]
         == 4
     )
 
@@ -129,28 +187,61 @@ MESH = ("-t", "mesh:3x3", "-c", "all-gather")
         ((*MESH, "-s", "9MB", "-g", "x"), "'x' is not a rank or range such as 0-7"),
         ((*MESH, "-s", "9MB", "--chunks", "0"), "invalid value for '--chunks'"),
         ((*MESH, "-s", "9MB", "--seed", "-1"), "invalid value for '--seed'"),
-        ((*MESH, "-s", "9MB", "--root", "3"), "all-gather has no 'root'; it has size, group, chunks"),
+        (
+            (*MESH, "-s", "9MB", "--root", "3"),
+            "all-gather has no 'root'; it has size, group, chunks",
+        ),
         ((*MESH, "-s", "9MB", "--order", "x"), "there is no order 'x'"),
         ((*MESH, "-s", "9MB", "--routes", "x"), "there is no routes 'x'"),
         ((*MESH, "-s", "9MB", "--mesh", "dp=3"), "--mesh needs --along"),
         ((*MESH, "-s", "9MB", "--along", "dp"), "--along needs --mesh"),
-        ((*MESH, "-s", "9MB", "--mesh", "dp=3,dp=3", "--along", "dp"), "two dimensions of the mesh have the same name"),
+        (
+            (*MESH, "-s", "9MB", "--mesh", "dp=3,dp=3", "--along", "dp"),
+            "two dimensions of the mesh have the same name",
+        ),
         ((*MESH, "-s", "9MB", "--mesh", "dp:3", "--along", "dp"), "'dp:3' is not name=size"),
-        ((*MESH, "-s", "9MB", "--mesh", "dp=4,tp=3", "--along", "tp"), "has 12 ranks, but mesh:3x3 has 9 NPUs"),
-        ((*MESH, "-s", "9MB", "--mesh", "dp=3,tp=3", "--along", "pp"), "no dimension 'pp'; it has dp, tp"),
-        ((*MESH, "-s", "9MB", "--mesh", "dp=3", "--along", "dp", "-g", "0"), "either a group or a dimension"),
-        (("-t", "mesh:3x3", "-c", "al-gather", "-s", "9MB"), "no collective 'al-gather'; did you mean all-gather"),
-        (("-t", "mesh:3x3", "-c", "alltoallv", "-s", "9MB"), "all-to-all-v does not fit into flags"),
-        (("-t", "tours:3x3", "-c", "all-gather", "-s", "9MB"), "there is no 'tours'; did you mean 'torus'?"),
-        (("-t", "ring:4@0GB/s", "-c", "all-gather", "-s", "4MB"), "has no bandwidth; it must be positive"),
+        (
+            (*MESH, "-s", "9MB", "--mesh", "dp=4,tp=3", "--along", "tp"),
+            "has 12 ranks, but mesh:3x3 has 9 NPUs",
+        ),
+        (
+            (*MESH, "-s", "9MB", "--mesh", "dp=3,tp=3", "--along", "pp"),
+            "no dimension 'pp'; it has dp, tp",
+        ),
+        (
+            (*MESH, "-s", "9MB", "--mesh", "dp=3", "--along", "dp", "-g", "0"),
+            "either a group or a dimension",
+        ),
+        (
+            ("-t", "mesh:3x3", "-c", "al-gather", "-s", "9MB"),
+            "no collective 'al-gather'; did you mean all-gather",
+        ),
+        (
+            ("-t", "mesh:3x3", "-c", "alltoallv", "-s", "9MB"),
+            "all-to-all-v does not fit into flags",
+        ),
+        (
+            ("-t", "tours:3x3", "-c", "all-gather", "-s", "9MB"),
+            "there is no 'tours'; did you mean 'torus'?",
+        ),
+        (
+            ("-t", "ring:4@0GB/s", "-c", "all-gather", "-s", "4MB"),
+            "has no bandwidth; it must be positive",
+        ),
         (("-t", "ring:4@-1GB/s", "-c", "all-gather", "-s", "4MB"), "it must not be negative"),
         (("-t", "ring:4@50", "-c", "all-gather", "-s", "4MB"), "'50' has no unit"),
         (
             ("-t", "switch:4", "-c", "all-gather", "-s", "4MB", "-g", "0,4"),
             "device 4 (switch0) is a switch, not an NPU",
         ),
-        (("-t", "ring:4", "-c", "broadcast", "-s", "4MB", "-g", "0-1", "--root", "3"), "root 3 is not in the group"),
-        (("-t", "nope.yaml", "-c", "all-gather", "-s", "4MB"), "nope.yaml: No such file or directory"),
+        (
+            ("-t", "ring:4", "-c", "broadcast", "-s", "4MB", "-g", "0-1", "--root", "3"),
+            "root 3 is not in the group",
+        ),
+        (
+            ("-t", "nope.yaml", "-c", "all-gather", "-s", "4MB"),
+            "nope.yaml: No such file or directory",
+        ),
     ],
 )
 def test_bad_input(arguments, message):
@@ -163,7 +254,11 @@ def test_bad_input(arguments, message):
         ("zero.txt", "0 1 500ns 0GB/s", "zero.txt:1: the bandwidth must be positive"),
         ("less.txt", "0 1 500ns -5GB/s", "less.txt:1: bandwidth '-5GB/s' is not a number"),
         ("bare.txt", "0 1 500 5GB/s", "bare.txt:1: latency '500' has no unit"),
-        ("oneway.txt", "0 1 500ns 5GB/s", "chunk 1 cannot get from NPU 1 to NPU 0: no path of links joins them"),
+        (
+            "oneway.txt",
+            "0 1 500ns 5GB/s",
+            "chunk 1 cannot get from NPU 1 to NPU 0: no path of links joins them",
+        ),
         ("twice.yaml", "npus: [a, a]\nlinks: []", "two devices are called 'a'"),
         ("broken.yaml", "npus: [a, b\nlinks: []", "broken.yaml: line 2: "),
         ("broken.json", '{"npus": 2,', "broken.json: "),
@@ -200,7 +295,9 @@ def test_output_is_refused_before_any_work(tmp_path, monkeypatch, output, messag
 
 def test_the_bound_holds_for_any_number_of_chunks():
     """One pass cuts nothing; that more chunks would be faster must show in the gap."""
-    fast = document("synthesize", "-t", "mesh:8x1", "-c", "broadcast", "-s", "1MiB", "--effort", "fast")
+    fast = document(
+        "synthesize", "-t", "mesh:8x1", "-c", "broadcast", "-s", "1MiB", "--effort", "fast"
+    )
     balanced = document("synthesize", "-t", "mesh:8x1", "-c", "broadcast", "-s", "1MiB")
     assert fast["bound_ps"] == balanced["bound_ps"] <= balanced["duration_ps"] < fast["duration_ps"]
     assert fast["gap"] > 1

@@ -15,7 +15,9 @@ from tests.end_to_end.program import refused
 def test_the_zoo():
     text = run("topology").stdout
     assert all(entry.example in text and entry.description in text for entry in zoo())
-    assert [row["name"] for row in json.loads(run("topology", "--json").stdout)] == [entry.name for entry in zoo()]
+    assert [row["name"] for row in json.loads(run("topology", "--json").stdout)] == [
+        entry.name for entry in zoo()
+    ]
 
 
 def test_one_network():
@@ -33,7 +35,10 @@ def test_large_networks_have_no_tables():
 
 
 def test_a_product_needs_no_quotes():
-    assert run("topology", "ring:4", "x", "switch:2").stdout == run("topology", "ring:4 x switch:2").stdout
+    assert (
+        run("topology", "ring:4", "x", "switch:2").stdout
+        == run("topology", "ring:4 x switch:2").stdout
+    )
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".json"])
@@ -68,7 +73,10 @@ def test_diameter(text, hops):
 def test_a_network_in_two_parts():
     network = parse_topology("line:4").without(links=[(1, 2)])
     assert diameter(network) == (None, "none: NPU 0 cannot reach NPU 2")
-    assert diameter(parse_topology("line:2").without(links=[0, 1])) == (None, "none: NPU 1 cannot reach NPU 0")
+    assert diameter(parse_topology("line:2").without(links=[0, 1])) == (
+        None,
+        "none: NPU 1 cannot reach NPU 0",
+    )
 
 
 @pytest.mark.parametrize(

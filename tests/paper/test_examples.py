@@ -12,7 +12,9 @@ def test_figure_process_groups_on_a_3x3_mesh():
     """All-to-Allv among NPUs 0-2, NPU 0 sending twice as much, beside an All-Gather among 6-8: the middle row helps."""
     mesh = pccl.topology.mesh(3, 3, bandwidth="50GiB/s", latency="500ns")
     mib = 2**20
-    uneven = pccl.AllToAllV([[0, 2 * mib, 2 * mib], [mib, 0, mib], [mib, mib, 0]], group=[0, 1, 2], chunks=2)
+    uneven = pccl.AllToAllV(
+        [[0, 2 * mib, 2 * mib], [mib, 0, mib], [mib, mib, 0]], group=[0, 1, 2], chunks=2
+    )
     gather = pccl.AllGather(size="6MiB", group=[6, 7, 8], chunks=2)
     algorithm = pccl.synthesize(mesh, uneven, gather)
     pccl.verify(algorithm)
@@ -43,7 +45,9 @@ def test_figure_condition_bfs_search():
     links = [pccl.Link(a, b, "1GB/s", "0ns") for a, b in wires]
     topology = pccl.Topology.from_links(6, links)
     algorithm = pccl.synthesize(topology, pccl.Custom([pccl.Condition(2, [1, 2, 3], "1kB")]))
-    path = list(zip(algorithm.transfers.src.tolist(), algorithm.transfers.dst.tolist(), strict=True))
+    path = list(
+        zip(algorithm.transfers.src.tolist(), algorithm.transfers.dst.tolist(), strict=True)
+    )
     assert path == [(2, 3), (3, 5), (5, 1)]
 
 
@@ -59,8 +63,12 @@ def test_figure_reduce_is_a_broadcast_reversed():
     ring = pccl.topology.line(4, bandwidth="1GB/s", latency="100ns")
     broadcast = pccl.synthesize(ring, pccl.Broadcast(size="1kB", root=1, chunks=1))
     reduce = pccl.synthesize(ring, pccl.Reduce(size="1kB", root=1, chunks=1))
-    pairs = sorted(zip(broadcast.transfers.src.tolist(), broadcast.transfers.dst.tolist(), strict=True))
-    reversed_pairs = sorted(zip(reduce.transfers.dst.tolist(), reduce.transfers.src.tolist(), strict=True))
+    pairs = sorted(
+        zip(broadcast.transfers.src.tolist(), broadcast.transfers.dst.tolist(), strict=True)
+    )
+    reversed_pairs = sorted(
+        zip(reduce.transfers.dst.tolist(), reduce.transfers.src.tolist(), strict=True)
+    )
     assert pairs == reversed_pairs
     assert broadcast.duration == reduce.duration
     assert reduce.transfers.reduce.all()
@@ -69,14 +77,21 @@ def test_figure_reduce_is_a_broadcast_reversed():
 def test_alpha_beta_model():
     """A chunk of 1 MiB takes latency plus size over bandwidth, on each of two different links."""
     links = [pccl.Link(0, 1, "50GiB/s", "500ns"), pccl.Link(1, 2, "100GiB/s", "1us")]
-    algorithm = pccl.synthesize(pccl.Topology.from_links(3, links), pccl.SendRecv("1MiB", [0, 2], chunks=1))
-    assert algorithm.transfers.arrival.tolist() == [500_000 + 19_531_250, 20_031_250 + 1_000_000 + 9_765_625]
+    algorithm = pccl.synthesize(
+        pccl.Topology.from_links(3, links), pccl.SendRecv("1MiB", [0, 2], chunks=1)
+    )
+    assert algorithm.transfers.arrival.tolist() == [
+        500_000 + 19_531_250,
+        20_031_250 + 1_000_000 + 9_765_625,
+    ]
 
 
 @pytest.mark.parametrize("collective", [pccl.AllToAll, pccl.AllGather, pccl.AllReduce])
 def test_two_dimensional_switch_fast_inside_and_slow_between(collective):
     """8 NPUs a node, 4 nodes."""
-    network = pccl.topology.switch_2d(8, 4, bandwidth=("400GB/s", "50GB/s"), latency=("500ns", "1us"))
+    network = pccl.topology.switch_2d(
+        8, 4, bandwidth=("400GB/s", "50GB/s"), latency=("500ns", "1us")
+    )
     algorithm = pccl.synthesize(network, collective(size="32MiB"))
     pccl.verify(algorithm)
     assert algorithm.duration > 0

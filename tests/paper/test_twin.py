@@ -30,7 +30,9 @@ PAPER = {"effort": "fast", "method": "earliest-arrival", "order": "farthest-firs
 def in_number_order(monkeypatch):
     """Chunks of equal distance in the order of their numbers, as the twin has them."""
     monkeypatch.setitem(
-        orders.ORDERS, "farthest-first", lambda distance, piece, rng: np.argsort(-distance, kind="stable")
+        orders.ORDERS,
+        "farthest-first",
+        lambda distance, piece, rng: np.argsort(-distance, kind="stable"),
     )
 
 
@@ -61,7 +63,10 @@ def test_exclusive_links_are_the_paper_s_own_model():
     algorithm = pccl.synthesize(topology, pccl.AllGather(size="9kB"), **PAPER)
     steps = sorted(twin.synthesize(topology, conditions_of(algorithm)))
     t = algorithm.transfers
-    assert sorted(zip(t.chunk.tolist(), (t.start // 1_500_000).tolist(), t.link.tolist(), strict=True)) == steps
+    assert (
+        sorted(zip(t.chunk.tolist(), (t.start // 1_500_000).tolist(), t.link.tolist(), strict=True))
+        == steps
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -73,7 +78,9 @@ def test_exclusive_links_are_the_paper_s_own_model():
 def test_every_chunk_arrives_as_early_as_the_twin_would_bring_it(name, seed, data):
     """Ties among routes may fall differently; the arrival, given what is taken already, may not."""
     topology = TOPOLOGIES[name](bandwidth="1GB/s", latency="0ns")
-    group = data.draw(st.permutations(topology.npus.tolist()))[: data.draw(st.integers(2, topology.num_npus))]
+    group = data.draw(st.permutations(topology.npus.tolist()))[
+        : data.draw(st.integers(2, topology.num_npus))
+    ]
     chunks = data.draw(st.integers(1, 2))
     collective = pccl.AllToAll(size=f"{len(group) * chunks}kB", group=group, chunks=chunks)
     algorithm = pccl.synthesize(topology, collective, **PAPER, routes="any", seed=seed)

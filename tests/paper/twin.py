@@ -45,13 +45,20 @@ def bfs(ten: Ten, source: int, destinations: set[int]) -> list[tuple[int, int]]:
 
 
 def distance(ten: Ten, source: int, destination: int) -> int:
-    return max(time for time, _ in bfs(ten, source, {destination})) + 1 if source != destination else 0
+    return (
+        max(time for time, _ in bfs(ten, source, {destination})) + 1 if source != destination else 0
+    )
 
 
-def synthesize(topology: Topology, conditions: list[tuple[int, set[int]]]) -> list[tuple[int, int, int]]:
+def synthesize(
+    topology: Topology, conditions: list[tuple[int, set[int]]]
+) -> list[tuple[int, int, int]]:
     """Algorithm 3: (chunk, time, link) of every transfer; chunks of equal distance keep their order."""
     empty, ten, algorithm = Ten(topology), Ten(topology), []
-    far = [max((distance(empty, source, d) for d in targets), default=0) for source, targets in conditions]
+    far = [
+        max((distance(empty, source, d) for d in targets), default=0)
+        for source, targets in conditions
+    ]
     for chunk in sorted(range(len(conditions)), key=lambda c: -far[c]):
         path = bfs(ten, *conditions[chunk])
         algorithm += [(chunk, time, link) for time, link in path]

@@ -13,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pccl
-from pccl.synthesis import jobs, placement, ten
-from pccl.synthesis.kernels import calendars, heap
-from pccl.synthesis.kernels.tables import NEVER, Lanes, Stores
+from pccl import _heap_kernels as heap
+from pccl import network as ten
+from pccl.network import NEVER, calendar
+from pccl.network import calendar_kernels as calendars
+from pccl.network.calendar_kernels import Lanes, Stores
+from pccl.synthesis import jobs, placement
 
 TINY = {"bandwidth": "1GB/s", "latency": "0ns"}
 
@@ -45,7 +48,10 @@ def test_intervals_find_the_gap_that_a_set_of_moments_finds(questions):
 
 
 @settings(deadline=None)
-@given(st.booleans(), st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5), st.booleans()), max_size=80))
+@given(
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5), st.booleans()), max_size=80),
+)
 def test_what_is_given_back_is_free_again(stepwise, questions):
     lanes, transfers = one_lane(stepwise=stepwise), []
     for time, hold, gives_back in questions:
@@ -131,7 +137,7 @@ def test_small_arrays_grow_to_the_same_result(seed, order):
     tasks = [(mesh, pccl.AllToAll("32MiB", chunks=2)), (limited, pccl.AllToAll("12MiB", chunks=2))]
     before = [pccl.synthesize(*task, seed=seed, order=order) for task in tasks]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ten, "FIRST_ROOM", 2)
+        patch.setattr(calendar, "FIRST_ROOM", 2)
         patch.setattr(placement, "_output", tiny_at_first(placement._output))
         after = [pccl.synthesize(*task, seed=seed, order=order) for task in tasks]
     assert before == after
@@ -139,7 +145,9 @@ def test_small_arrays_grow_to_the_same_result(seed, order):
 
 def tiny_at_first(output):
     """Room for twenty transfers, unless it is asked for by the function that grows it."""
-    return lambda jobs, capacity: output(jobs, capacity if sys._getframe(1).f_code.co_name == "_grown" else 20)
+    return lambda jobs, capacity: output(
+        jobs, capacity if sys._getframe(1).f_code.co_name == "_grown" else 20
+    )
 
 
 def test_a_tree_larger_than_all_before_it_finds_room():
@@ -149,7 +157,9 @@ def test_a_tree_larger_than_all_before_it_finds_room():
     links += [pccl.Link(0, n, "1GB/s", "1s"), pccl.Link(0, n + 1, "1GB/s", "1s")]
     topology = pccl.Topology.from_links(n + 2, links)
     far, long = pccl.Condition(0, [n, n + 1], "1kB"), pccl.Condition(0, [1, n - 1], "1kB")
-    assert len(pccl.synthesize(topology, pccl.Custom([far, long, long])).transfers) == 2 + 2 * (n - 1)
+    assert len(pccl.synthesize(topology, pccl.Custom([far, long, long])).transfers) == 2 + 2 * (
+        n - 1
+    )
 
 
 def test_long_ways_are_not_counted_in_bits():
@@ -163,11 +173,19 @@ def test_long_ways_are_not_counted_in_bits():
 def test_a_hasty_search_is_nearly_as_good(monkeypatch):
     mesh = pccl.topology.mesh(6, 6, **TINY)
     careful = pccl.synthesize(
-        mesh, pccl.AllToAll("72kB", chunks=2), effort="fast", order="farthest-first", routes="minimal"
+        mesh,
+        pccl.AllToAll("72kB", chunks=2),
+        effort="fast",
+        order="farthest-first",
+        routes="minimal",
     )
     monkeypatch.setattr(jobs, "SMALL", 0)
     hasty = pccl.synthesize(
-        mesh, pccl.AllToAll("72kB", chunks=2), effort="fast", order="farthest-first", routes="minimal"
+        mesh,
+        pccl.AllToAll("72kB", chunks=2),
+        effort="fast",
+        order="farthest-first",
+        routes="minimal",
     )
     assert hasty != careful
     assert hasty.duration <= 1.05 * careful.duration
@@ -182,7 +200,10 @@ def test_the_result_does_not_depend_on_the_process(tmp_path):
     )
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, check=True, capture_output=True
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
         ).stdout
         for seed in ("1", "77")
     }

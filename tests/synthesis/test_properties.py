@@ -67,7 +67,12 @@ def test_flooding_is_correct(problem: Problem) -> None:
 
 
 @sometimes
-@given(problems(), st.sampled_from([None, *ORDERS]), st.sampled_from([None, *ROUTES]), st.integers(0, 3))
+@given(
+    problems(),
+    st.sampled_from([None, *ORDERS]),
+    st.sampled_from([None, *ROUTES]),
+    st.integers(0, 3),
+)
 def test_every_strategy_is_correct_and_repeatable(
     problem: Problem, order: str | None, routes: str | None, seed: int
 ) -> None:
@@ -80,11 +85,16 @@ def test_every_strategy_is_correct_and_repeatable(
 
 
 def rows_of(algorithm: Algorithm) -> list[list[int]]:
-    return [list(row) for row in zip(*(getattr(algorithm.transfers, c).tolist() for c in COLUMNS), strict=True)]
+    return [
+        list(row)
+        for row in zip(*(getattr(algorithm.transfers, c).tolist() for c in COLUMNS), strict=True)
+    ]
 
 
 def rebuilt(algorithm: Algorithm, rows: list[list[int]]) -> Algorithm:
-    return Algorithm.build(algorithm.topology, algorithm.collectives, *([row[i] for row in rows] for i in range(4)))
+    return Algorithm.build(
+        algorithm.topology, algorithm.collectives, *([row[i] for row in rows] for i in range(4))
+    )
 
 
 def is_refused(algorithm: Algorithm, rows: list[list[int]]) -> bool:
@@ -104,7 +114,9 @@ def some_of(data: st.DataObject, rows: list[list[int]]) -> list[int]:
 def has_outside_root(algorithm: Algorithm, chunk: int) -> bool:
     """Whether a sum may be collected where nothing is added to it: then others have it before, and need no copy."""
     conditions = algorithm.conditions
-    adds_nothing = set(conditions.destinations(chunk).tolist()) - set(conditions.sources(chunk).tolist())
+    adds_nothing = set(conditions.destinations(chunk).tolist()) - set(
+        conditions.sources(chunk).tolist()
+    )
     return bool(conditions.reduces[chunk]) and bool(adds_nothing)
 
 
@@ -127,13 +139,19 @@ def test_no_transfer_can_be_moved_earlier(problem: Problem, data: st.DataObject)
     """
     algorithm = synthesized(problem)
     rows = rows_of(algorithm)
-    moments = sorted({0, *algorithm.transfers.start.tolist(), *algorithm.transfers.arrival.tolist()})
+    moments = sorted(
+        {0, *algorithm.transfers.start.tolist(), *algorithm.transfers.arrival.tolist()}
+    )
     for i in some_of(data, rows):
         chunk, link, start, reduce = rows[i]
         if start > 0 and not has_outside_root(algorithm, chunk):
-            earlier = st.sampled_from([moment for moment in moments if moment < start]) | st.integers(0, start - 1)
+            earlier = st.sampled_from(
+                [moment for moment in moments if moment < start]
+            ) | st.integers(0, start - 1)
             for moment in (start - 1, data.draw(earlier)):
-                assert is_refused(algorithm, rows[:i] + rows[i + 1 :] + [[chunk, link, moment, reduce]])
+                assert is_refused(
+                    algorithm, rows[:i] + rows[i + 1 :] + [[chunk, link, moment, reduce]]
+                )
 
 
 @sometimes
@@ -165,7 +183,11 @@ def test_no_transfer_can_be_rerouted(problem: Problem, data: st.DataObject) -> N
     for i in some_of(data, rows):
         chunk, link, start, reduce = rows[i]
         end = topology.src if reduce else topology.dst
-        bound = algorithm.conditions.sources(chunk) if reduce else algorithm.conditions.destinations(chunk)
+        bound = (
+            algorithm.conditions.sources(chunk)
+            if reduce
+            else algorithm.conditions.destinations(chunk)
+        )
         elsewhere = np.flatnonzero(end != end[link]).tolist()
         if elsewhere and end[link] in bound and (reduce or not has_outside_root(algorithm, chunk)):
             other = data.draw(st.sampled_from(elsewhere))
@@ -192,7 +214,9 @@ def test_no_contribution_is_counted_twice(problem: Problem) -> None:
     for chunk, link, _, reduce in rows:
         if reduce:
             again = rebuilt(algorithm, [*rows, [chunk, link, int(algorithm.duration), reduce]])
-            with pytest.raises(VerificationError, match=r"would count the contribution of .* twice"):
+            with pytest.raises(
+                VerificationError, match=r"would count the contribution of .* twice"
+            ):
                 verify(again)
 
 
@@ -204,7 +228,10 @@ ALONE = Topology.from_links(1, [])
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_alone_there_is_nothing_to_send(kind: type[Collective]) -> None:
-    for topology, collective in ((ALONE, kind("4kB")), (pccl.topology.ring(3), kind("4kB", [1], chunks=2))):
+    for topology, collective in (
+        (ALONE, kind("4kB")),
+        (pccl.topology.ring(3), kind("4kB", [1], chunks=2)),
+    ):
         algorithm = synthesize(topology, collective)
         assert len(algorithm.transfers) == 0
         assert algorithm.duration == 0
@@ -218,7 +245,9 @@ def test_nothing_to_send_to_anyone() -> None:
 
 
 def test_nothing_beside_something() -> None:
-    both = synthesize(pccl.topology.ring(3), AllToAll("1kB", [1]), Broadcast("1kB"), AllReduce("1kB", [2]))
+    both = synthesize(
+        pccl.topology.ring(3), AllToAll("1kB", [1]), Broadcast("1kB"), AllReduce("1kB", [2])
+    )
     assert set(both.transfers.chunk.tolist()) == {0}
 
 
@@ -226,15 +255,29 @@ def test_a_limited_switch_without_anything_to_do() -> None:
     assert len(synthesize(pccl.topology.switch(2, buffer=1), AllReduce("1kB", [0])).transfers) == 0
 
 
-@pytest.mark.parametrize("limits", [{"buffer": 1}, {"buffer": 2, "multicast": False}, {"multicast": False}])
+@pytest.mark.parametrize(
+    "limits", [{"buffer": 1}, {"buffer": 2, "multicast": False}, {"multicast": False}]
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_through_a_limited_switch(kind: type[Collective], limits: dict[str, int]) -> None:
+def test_every_kind_through_a_limited_switch(
+    kind: type[Collective], limits: dict[str, int]
+) -> None:
     topology = pccl.topology.switch(4, **limits)
     verify(synthesize(topology, kind("4kB"), verify=False))
-    verify(synthesize(topology, kind("8kB", [3, 1], chunks=2), kind("4kB", [0, 2]), AllReduce("4kB"), verify=False))
+    verify(
+        synthesize(
+            topology,
+            kind("8kB", [3, 1], chunks=2),
+            kind("4kB", [0, 2]),
+            AllReduce("4kB"),
+            verify=False,
+        )
+    )
 
 
-ONE_WAY = Topology.from_links(["a", "b", "c"], [Link(0, 1, "1GB/s", "0ns"), Link(1, 2, "1GB/s", "0ns")], name="street")
+ONE_WAY = Topology.from_links(
+    ["a", "b", "c"], [Link(0, 1, "1GB/s", "0ns"), Link(1, 2, "1GB/s", "0ns")], name="street"
+)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +313,9 @@ def test_no_links_at_all() -> None:
 
 def test_unknown_settings() -> None:
     ring = pccl.topology.ring(2)
-    with pytest.raises(PcclError, match=r"there is no order 'alphabetical'; there are .*farthest-first"):
+    with pytest.raises(
+        PcclError, match=r"there is no order 'alphabetical'; there are .*farthest-first"
+    ):
         synthesize(ring, Broadcast("1kB"), order="alphabetical")
     with pytest.raises(PcclError, match="there is no routes 'scenic'; there are minimal, any"):
         synthesize(ring, Broadcast("1kB"), routes="scenic")
@@ -280,7 +325,13 @@ def test_many_sizes_at_once() -> None:
     """More sizes than have distances of their own, on links of different speed."""
     sizes = (2 ** np.arange(24)).tolist()
     links = [Link(i, j, f"{1 + i}GB/s", f"{j}us") for i in range(4) for j in range(4) if i != j]
-    verify(synthesize(Topology.from_links(4, links), *(AllToAll(f"{4 * size}B") for size in sizes), verify=False))
+    verify(
+        synthesize(
+            Topology.from_links(4, links),
+            *(AllToAll(f"{4 * size}B") for size in sizes),
+            verify=False,
+        )
+    )
 
 
 @pytest.mark.parametrize("seed", [-1, "x", 1.5, True])
@@ -313,6 +364,10 @@ def test_time_in_steps_helps_where_latency_would_leave_gaps() -> None:
 
 def test_progress_counts_up_and_says_what_is_going_on() -> None:
     seen: list[tuple[int, int, str]] = []
-    synthesize(pccl.topology.mesh(4, 4), AllToAll("16kB", chunks=1), progress=lambda *what: seen.append(what))
+    synthesize(
+        pccl.topology.mesh(4, 4),
+        AllToAll("16kB", chunks=1),
+        progress=lambda *what: seen.append(what),
+    )
     assert seen[-1] == (240, 240, "verifying")
     assert all(done <= total for done, total, _ in seen)

@@ -24,7 +24,9 @@ def posed(topology, *collectives):
 
 def algorithm_of(problem, collectives, solution):
     columns = assembled(solution, len(problem.conditions))
-    return pccl.Algorithm.build(problem.topology, collectives, *columns, conditions=problem.conditions)
+    return pccl.Algorithm.build(
+        problem.topology, collectives, *columns, conditions=problem.conditions
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -33,7 +35,9 @@ def test_what_is_re_routed_is_correct_and_never_slower(case):
     topology, collectives = case
     problem = posed(topology, *collectives)
     solution = attempt(problem, Method("earliest-arrival"))
-    better = rerouted(problem, solution, int(problem.quick_bound.value), BUDGET, seed=0, minimal=False)
+    better = rerouted(
+        problem, solution, int(problem.quick_bound.value), BUDGET, seed=0, minimal=False
+    )
     assert better.duration <= solution.duration
     algorithm = algorithm_of(problem, collectives, better)
     assert algorithm.duration == better.duration
@@ -41,13 +45,17 @@ def test_what_is_re_routed_is_correct_and_never_slower(case):
     assert is_correct(algorithm)
 
 
-@pytest.mark.parametrize("kind", [pccl.AllToAll, pccl.AllGather, pccl.ReduceScatter, pccl.AllReduce])
+@pytest.mark.parametrize(
+    "kind", [pccl.AllToAll, pccl.AllGather, pccl.ReduceScatter, pccl.AllReduce]
+)
 def test_all_parts_gain_by_it(kind):
     """Chunks placed in a bad order leave much to do, in both directions of time and in both phases of an All-Reduce."""
     topology = pccl.topology.mesh(4, 4, **EVEN)
     problem = posed(topology, kind("64kB", chunks=4))
     bad = attempt(problem, Method("earliest-arrival", order="random", routes="minimal"))
-    better = rerouted(problem, bad, int(problem.quick_bound.value), 30 * BUDGET, seed=0, minimal=False)
+    better = rerouted(
+        problem, bad, int(problem.quick_bound.value), 30 * BUDGET, seed=0, minimal=False
+    )
     assert better.rerouted
     assert better.duration < bad.duration
 
@@ -56,14 +64,18 @@ def test_an_all_to_all_on_a_small_mesh_becomes_optimal():
     """No order of the paper's method does that: it takes 17 steps, where 16 have to cross the middle."""
     problem = posed(pccl.topology.mesh(4, 4, **EVEN), pccl.AllToAll("16kB"))
     found = attempt(problem, Method("earliest-arrival"))
-    better = rerouted(problem, found, int(problem.quick_bound.value), 30 * BUDGET, seed=0, minimal=False)
+    better = rerouted(
+        problem, found, int(problem.quick_bound.value), 30 * BUDGET, seed=0, minimal=False
+    )
     assert better.duration == problem.quick_bound.value == 16_000_000
 
 
 def test_the_same_seed_finds_the_same():
     problem = posed(pccl.topology.torus(4, 4, **EVEN), pccl.AllToAll("16kB"))
     found = attempt(problem, Method("earliest-arrival"))
-    one, two = (assembled(rerouted(problem, found, 0, BUDGET, 7, minimal=False), 240) for _ in range(2))
+    one, two = (
+        assembled(rerouted(problem, found, 0, BUDGET, 7, minimal=False), 240) for _ in range(2)
+    )
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 

@@ -48,7 +48,10 @@ def served_by_hand(table, rank):
                 start[i] = now
                 free[lane] = now + net.hold[moves.size[i], net.kind[moves.arc[i]]]
                 heapq.heappush(arrivals, (now + table.travel[i], i))
-        now = min([time for time, _ in arrivals] + [time for time in free.values() if time > now], default=now)
+        now = min(
+            [time for time, _ in arrivals] + [time for time in free.values() if time > now],
+            default=now,
+        )
     return start
 
 
@@ -67,7 +70,9 @@ def test_whatever_is_timed_anew_is_correct(problem):
     before = table.moves.start
     starts = [table.moved_up(before), table.moved_down(before), table.justified(before, 3)]
     starts += [time(rank) for rank in RANKS for time in (table.by_rank, table.by_rank_backwards)]
-    assert max(table.end(start) for start in starts[:3]) <= table.end(before), "moving never takes longer"
+    assert max(table.end(start) for start in starts[:3]) <= table.end(before), (
+        "moving never takes longer"
+    )
     for start in starts:
         parts = table.parts(solution.parts, start)
         columns = assembled(Solved(solution, parts), len(posed.conditions))

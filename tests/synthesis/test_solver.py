@@ -10,7 +10,8 @@ import pytest
 
 import pccl
 from pccl.collective import compile_conditions
-from pccl.synthesis import methods, solver, ten
+from pccl.network import calendar
+from pccl.synthesis import methods, solver
 from pccl.synthesis.methods import Method, attempt
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.strategies import asked_for, grid
@@ -50,7 +51,9 @@ def steps(topology, *collectives, **settings):
 def test_all_gather(topology, chunks, most):
     n = topology.num_npus
     assert steps(topology, pccl.AllGather(f"{n * chunks}kB", chunks=chunks)) <= most
-    assert steps(topology, pccl.ReduceScatter(f"{n * chunks}kB", chunks=chunks)) <= most, "the mirror image"
+    assert steps(topology, pccl.ReduceScatter(f"{n * chunks}kB", chunks=chunks)) <= most, (
+        "the mirror image"
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,11 +91,17 @@ def test_prices_that_prove_the_bound_are_a_good_start():
     conditions = compile_conditions(topology, [pccl.AllToAll("48kB")])
     problem = Problem(topology, conditions, 0, lambda *_: None)
     assert problem.bound.kind == "prices"
-    assert all(method.dual for method in grid(problem, ANYTHING, Method("flooding")) if method.name == "price-guided")
+    assert all(
+        method.dual
+        for method in grid(problem, ANYTHING, Method("flooding"))
+        if method.name == "price-guided"
+    )
     knobs = ((3.0, 1.0), (6.0, 0.3), (12.0, 0.1), (20.0, 0.0))
     taken = {
         dual: sum(
-            attempt(problem, Method("price-guided", "rounds", "any", False, *knob, dual=dual)).duration
+            attempt(
+                problem, Method("price-guided", "rounds", "any", False, *knob, dual=dual)
+            ).duration
             for knob in knobs
         )
         for dual in (False, True)
@@ -108,7 +117,9 @@ def test_an_all_reduce_is_no_slower_than_its_phases():
     far = pccl.topology.mesh(5, 5, bandwidth="1GB/s", latency="1us")
     found = pccl.synthesize(far, pccl.AllReduce("25B", chunks=1))
     assert "sums collected midway" in found.provenance.method
-    assert found.duration < 9_000_000, "to the middle and back again are eight links, to a corner and back sixteen"
+    assert found.duration < 9_000_000, (
+        "to the middle and back again are eight links, to a corner and back sixteen"
+    )
 
 
 # --- efforts, gaps, limits -------------------------------------------------------------------------------------------
@@ -122,7 +133,9 @@ def test_fast_is_one_pass():
 
 def test_more_effort_is_never_worse():
     task = rows(pccl.AllToAll, [4], 4)
-    fast, balanced, thorough = (steps(MESH, *task, effort=effort) for effort in ("fast", "balanced", "thorough"))
+    fast, balanced, thorough = (
+        steps(MESH, *task, effort=effort) for effort in ("fast", "balanced", "thorough")
+    )
     assert thorough <= balanced <= fast
 
 
@@ -132,8 +145,10 @@ def test_work_does_not_depend_on_how_long_arrays_are(method, monkeypatch):
     exchange = pccl.AllToAll("64kB", range(8), 8)
     found = set()
     for room in (2, 1000):
-        monkeypatch.setattr(ten, "FIRST_ROOM", room)
-        posed = Problem(MESH_WITH_LATENCY, compile_conditions(MESH_WITH_LATENCY, [exchange]), 0, lambda *_: None)
+        monkeypatch.setattr(calendar, "FIRST_ROOM", room)
+        posed = Problem(
+            MESH_WITH_LATENCY, compile_conditions(MESH_WITH_LATENCY, [exchange]), 0, lambda *_: None
+        )
         found.add(attempt(posed, Method(method)).work)
     assert len(found) == 1
 
@@ -175,7 +190,9 @@ def test_nothing_long_is_begun_once_time_is_up(monkeypatch):
     monkeypatch.setattr(methods.Timetable, "by_rank", begun)
     monkeypatch.setattr(methods.Timetable, "justified", begun)
     monkeypatch.setattr(solver.Problem, "bound", property(begun))
-    found = pccl.synthesize(MESH, pccl.AllReduce("64kB", range(8), 4), effort="thorough", time_limit=1e-9)
+    found = pccl.synthesize(
+        MESH, pccl.AllReduce("64kB", range(8), 4), effort="thorough", time_limit=1e-9
+    )
     pccl.verify(found)
 
 
@@ -222,7 +239,9 @@ def test_the_same_every_time():
     """Threads or not, whatever else the machine does meanwhile."""
     task = rows(pccl.AllToAll, [4], 8)
     found, others = [], []
-    busy = threading.Thread(target=lambda: others.append(pccl.synthesize(MESH, *rows(pccl.AllGather, [2], 8))))
+    busy = threading.Thread(
+        target=lambda: others.append(pccl.synthesize(MESH, *rows(pccl.AllGather, [2], 8)))
+    )
     found.append(pccl.synthesize(MESH, *task))
     busy.start()
     found.append(pccl.synthesize(MESH, *task))
@@ -239,7 +258,10 @@ def test_the_same_every_time():
         ({"gap": -0.1}, "the gap must be a share from 0 on"),
         ({"gap": "5%"}, "the gap must be a share from 0 on"),
         ({"time_limit": 0}, "the time limit must be a positive number of seconds"),
-        ({"method": "magic"}, "there is no method 'magic'; there are earliest-arrival, price-guided, flooding"),
+        (
+            {"method": "magic"},
+            "there is no method 'magic'; there are earliest-arrival, price-guided, flooding",
+        ),
         ({"method": "flooding", "order": "rounds"}, "flooding has no order"),
     ],
 )
@@ -289,4 +311,6 @@ def test_chunks_that_are_given_stay():
     given, free = pccl.Broadcast("1MB", chunks=2), pccl.Broadcast("1MB", root=3)
     found = pccl.synthesize(pccl.topology.line(4, **EVEN), given, free)
     assert found.collectives[0] == given
-    assert found.collectives[1].chunks == 2, "more would not help: the other takes as long as it takes"
+    assert found.collectives[1].chunks == 2, (
+        "more would not help: the other takes as long as it takes"
+    )

@@ -28,7 +28,9 @@ def test_a_network_written_link_by_link():
         [Switch("hub", buffer=4)],
         name="one way",
     )
-    assert repr(hub) == "Topology('one way': 2 NPUs, 1 switch, 3 links, 25GB/s to 50GB/s, 0ps to 1us)"
+    assert (
+        repr(hub) == "Topology('one way': 2 NPUs, 1 switch, 3 links, 25GB/s to 50GB/s, 0ps to 1us)"
+    )
     assert hub.npus.tolist() == [0, 1]
     assert hub.switches.tolist() == [2]
     assert hub.shape == (2,)
@@ -170,9 +172,14 @@ def test_equal_networks_are_equal(network):
 
 @given(topologies(absent=True))
 def test_adjacency_lists_every_link_once(network):
-    for (offsets, links), ends in ((network.out_links, network.src), (network.in_links, network.dst)):
+    for (offsets, links), ends in (
+        (network.out_links, network.src),
+        (network.in_links, network.dst),
+    ):
         assert sorted(links.tolist()) == list(range(network.num_links))
-        assert np.array_equal(np.repeat(np.arange(network.num_devices), np.diff(offsets)), ends[links])
+        assert np.array_equal(
+            np.repeat(np.arange(network.num_devices), np.diff(offsets)), ends[links]
+        )
 
 
 @given(topologies(absent=True))
@@ -189,7 +196,9 @@ def test_unrolling_switches_that_are_joined_to_switches():
     """One direct link for each pair of NPUs, which shares the links on its way with all others that take them."""
     direct = fat_tree(4, bandwidth="60GB/s", latency="1us").unroll_switches()
     assert (direct.num_npus, len(direct.switches), direct.num_links) == (16, 0, 16 * 15)
-    pair = {(int(s), int(d)): i for i, (s, d) in enumerate(zip(direct.src, direct.dst, strict=True))}
+    pair = {
+        (int(s), int(d)): i for i, (s, d) in enumerate(zip(direct.src, direct.dst, strict=True))
+    }
     assert direct.latency[pair[0, 1]] == 2_000_000  # over one switch
     assert direct.latency[pair[0, 15]] == 6_000_000  # over five
     for npu in range(16):

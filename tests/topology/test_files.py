@@ -69,7 +69,12 @@ def test_a_file_without_a_name_is_called_after_itself(write):
 @pytest.mark.parametrize("suffix", [".yaml", ".yml", ".json"])
 def test_saved_files_read_back(tmp_path, suffix):
     path = tmp_path / f"net{suffix}"
-    for network in (EXAMPLE, mesh(2, 3), EXAMPLE.without(devices=[2]), mesh(2, 2).without(devices=[0, 3])):
+    for network in (
+        EXAMPLE,
+        mesh(2, 3),
+        EXAMPLE.without(devices=[2]),
+        mesh(2, 2).without(devices=[0, 3]),
+    ):
         save_topology(network, path)
         assert load_topology(str(path)) == network
 

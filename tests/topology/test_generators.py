@@ -39,7 +39,9 @@ def test_small_pieces():
 
 
 def test_the_smallest_pieces():
-    assert links(ring(2)) == links(line(2)) == links(ring(2, unidirectional=True)) == [(0, 1), (1, 0)]
+    assert (
+        links(ring(2)) == links(line(2)) == links(ring(2, unidirectional=True)) == [(0, 1), (1, 0)]
+    )
     for maker in (line, ring, fully_connected):
         assert (maker(1).num_npus, maker(1).num_links) == (1, 0)
 
@@ -63,14 +65,18 @@ def test_dimensions_have_their_own_speed():
 @pytest.mark.parametrize("dimensions", [1, 2, 5])
 def test_a_hypercube_joins_numbers_that_differ_in_one_bit(dimensions):
     npus = range(2**dimensions)
-    assert links(hypercube(dimensions)) == [(a, b) for a in npus for b in npus if (a ^ b).bit_count() == 1]
+    assert links(hypercube(dimensions)) == [
+        (a, b) for a in npus for b in npus if (a ^ b).bit_count() == 1
+    ]
 
 
 def test_a_2d_switch_has_a_switch_per_node_and_per_place():
     network = switch_2d(4, 3)
     assert (network.num_npus, len(network.switches), network.shape) == (12, 7, (3, 4))
     neighbours = {
-        tuple(sorted(network.src[network.dst == s].tolist())): set(network.bandwidth[network.dst == s].tolist())
+        tuple(sorted(network.src[network.dst == s].tolist())): set(
+            network.bandwidth[network.dst == s].tolist()
+        )
         for s in network.switches
     }
     assert neighbours[(0, 1, 2, 3)] == {400 * 2**30}
@@ -82,7 +88,11 @@ def test_trees_and_dragonflies():
     ports = [int(n) for n in (tree.out_links[0][1:] - tree.out_links[0][:-1])[tree.switches]]
     assert ports == [4] * 20
     two_levels = leaf_spine(4, 8, 2)
-    assert (two_levels.num_npus, len(two_levels.switches), two_levels.num_links) == (32, 6, 2 * (32 + 8))
+    assert (two_levels.num_npus, len(two_levels.switches), two_levels.num_links) == (
+        32,
+        6,
+        2 * (32 + 8),
+    )
     fly = dragonfly(5, 4, 1)
     between = [(a, b) for a, b in links(fly) if min(a, b) >= 20 and (a - 20) // 4 != (b - 20) // 4]
     assert len(between) == 5 * 4  # one link between every two groups

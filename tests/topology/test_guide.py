@@ -24,17 +24,25 @@ def test_the_python_of_the_guide():
 
 @pytest.mark.parametrize(
     ("language", "suffix", "number", "counts"),
-    [("yaml", ".yaml", 0, (4, 1, 12)), ("yaml", ".yaml", 1, (64, 32, 448)), ("text", ".txt", 0, (2, 1, 3))],
+    [
+        ("yaml", ".yaml", 0, (4, 1, 12)),
+        ("yaml", ".yaml", 1, (64, 32, 448)),
+        ("text", ".txt", 0, (2, 1, 3)),
+    ],
 )
 def test_the_files_of_the_guide(tmp_path, language, suffix, number, counts):
     path = tmp_path / f"guide{suffix}"
-    path.write_text(re.findall(rf"^```{language}\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)[number])
+    path.write_text(
+        re.findall(rf"^```{language}\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)[number]
+    )
     network = load_topology(path)
     assert (network.num_npus, len(network.switches), network.num_links) == counts
 
 
 def test_the_zoo_of_the_guide():
-    rows = re.findall(r"^\| (`.*?`) \|.*\|$", TEXT.partition("## One line of text")[0], flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`.*?`) \|.*\|$", TEXT.partition("## One line of text")[0], flags=re.MULTILINE
+    )
     texts = [text for row in rows for text in re.findall("`(.*?)`", row)]
     for text in texts:
         assert parse_topology(text).num_npus

@@ -26,7 +26,12 @@ def test_what_the_graph_says():
     graph = to_networkx(switch(2, bandwidth="50GB/s", buffer=3))
     assert graph.nodes[0] == {"name": "npu0", "kind": "npu"}
     assert graph.nodes[2] == {"name": "switch0", "kind": "switch", "buffer": 3, "multicast": True}
-    assert graph.edges[0, 2, 0] == {"bandwidth": 50 * 10**9, "latency": 500_000, "exclusive": False, "link": 0}
+    assert graph.edges[0, 2, 0] == {
+        "bandwidth": 50 * 10**9,
+        "latency": 500_000,
+        "exclusive": False,
+        "link": 0,
+    }
     assert networkx.shortest_path_length(graph, 0, 1, weight="latency") == 10**6
 
 
@@ -56,7 +61,12 @@ def test_labels_of_any_kind_and_switches_last():
 
 @pytest.mark.parametrize(
     ("graph", "links"),
-    [(networkx.Graph, 2), (networkx.DiGraph, 1), (networkx.MultiGraph, 4), (networkx.MultiDiGraph, 2)],
+    [
+        (networkx.Graph, 2),
+        (networkx.DiGraph, 1),
+        (networkx.MultiGraph, 4),
+        (networkx.MultiDiGraph, 2),
+    ],
 )
 def test_parallel_edges_stay_and_undirected_ones_go_both_ways(graph, links):
     assert from_networkx(graph([(0, 1, CABLE), (0, 1, CABLE)])).num_links == links
@@ -65,16 +75,32 @@ def test_parallel_edges_stay_and_undirected_ones_go_both_ways(graph, links):
 def test_attributes_by_any_name_and_as_quantities():
     graph = networkx.DiGraph([(0, 1, {"speed": BytesPerSecond(50), "delay": Picoseconds(7)})])
     network = from_networkx(graph, bandwidth="speed", latency="delay")
-    assert (network.bandwidth.tolist(), network.latency.tolist(), network.name) == ([50], [7], "networkx")
+    assert (network.bandwidth.tolist(), network.latency.tolist(), network.name) == (
+        [50],
+        [7],
+        "networkx",
+    )
 
 
 @pytest.mark.parametrize(
     ("attributes", "error", "message"),
     [
-        ({"latency": "1us"}, TopologyError, "edge 'a' -> 'b' has no attribute 'bandwidth'; its attributes: 'latency'"),
+        (
+            {"latency": "1us"},
+            TopologyError,
+            "edge 'a' -> 'b' has no attribute 'bandwidth'; its attributes: 'latency'",
+        ),
         ({}, TopologyError, "has no attribute 'bandwidth'; its attributes: none"),
-        ({"bandwidth": 50, "latency": "1us"}, UnitError, "bandwidth of edge 'a' -> 'b' 50 has no unit"),
-        ({"bandwidth": "50GB/s", "latency": "1"}, UnitError, "latency of edge 'a' -> 'b' '1' has no unit"),
+        (
+            {"bandwidth": 50, "latency": "1us"},
+            UnitError,
+            "bandwidth of edge 'a' -> 'b' 50 has no unit",
+        ),
+        (
+            {"bandwidth": "50GB/s", "latency": "1"},
+            UnitError,
+            "latency of edge 'a' -> 'b' '1' has no unit",
+        ),
         ({"bandwidth": "0GB/s", "latency": "1us"}, TopologyError, "must be positive"),
     ],
 )
@@ -102,4 +128,9 @@ def test_importing_topology_imports_none_of_the_slow_ones():
     import subprocess
 
     code = "import sys, pccl.topology; print(sorted({'networkx', 'yaml', 'msgspec'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

@@ -6,7 +6,17 @@ import pytest
 
 from pccl import topology as zoology
 from pccl.errors import FormatError, TopologyError, UnitError
-from pccl.topology import mesh, parse_topology, product, ring, save_topology, switch, switch_2d, torus, zoo
+from pccl.topology import (
+    mesh,
+    parse_topology,
+    product,
+    ring,
+    save_topology,
+    switch,
+    switch_2d,
+    torus,
+    zoo,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +28,10 @@ from pccl.topology import mesh, parse_topology, product, ring, save_topology, sw
         ("mesh:4x4,exclusive", mesh(4, 4, exclusive=True)),
         ("mesh:4x4,exclusive=no", mesh(4, 4)),
         ("torus:8x8x8@50GB/s,500ns", torus(8, 8, 8, bandwidth="50GB/s", latency="500ns")),
-        ("torus:2x4@50GB/s,1us@25GB/s", torus(2, 4, bandwidth=["50GB/s", "25GB/s"], latency=["1us", "500ns"])),
+        (
+            "torus:2x4@50GB/s,1us@25GB/s",
+            torus(2, 4, bandwidth=["50GB/s", "25GB/s"], latency=["1us", "500ns"]),
+        ),
         ("ring:8,unidirectional", ring(8, unidirectional=True)),
         ("switch:8,buffer=4,multicast=no", switch(8, buffer=4, multicast=False)),
         ("switch2d:8x4", switch_2d(8, 4)),
@@ -44,7 +57,11 @@ def test_every_example_reads_and_every_name_reads_back(entry):
     assert entry.example.startswith(entry.name)
     assert entry.description
     again = parse_topology(network.name)
-    assert (again.name, again.num_npus, again.num_links) == (network.name, network.num_npus, network.num_links)
+    assert (again.name, again.num_npus, again.num_links) == (
+        network.name,
+        network.num_npus,
+        network.num_links,
+    )
 
 
 def test_every_generator_and_machine_is_in_the_zoo():
@@ -93,7 +110,10 @@ def test_flags_are_those_of_the_function():
         ("mesh:8x8@", "not a number followed by a unit"),
         ("mesh:8x8@0GB/s", "must be positive"),
         ("mesh:8x8@50GB/s,500ns,exclusive", "flags go before the first '@'"),
-        ("mesh:2x2x2@1GB/s@2GB/s", "2 parts with '@': give one for all links, or one for: each dimension"),
+        (
+            "mesh:2x2x2@1GB/s@2GB/s",
+            "2 parts with '@': give one for all links, or one for: each dimension",
+        ),
         ("ring:4@1GB/s@2GB/s", "one for: every link"),
         ("leaf-spine:4x8x2@1GB/s@1GB/s@1GB/s", "NPU to leaf, leaf to spine"),
         ("dgx1@50GB/s", "dgx1 has links of known speed; leave out '@50GB/s'"),

@@ -58,7 +58,9 @@ def test_every_box_is_like_the_first(build, boxes):
         for a, b in zip(many.src.tolist(), many.dst.tolist(), strict=True)
         if max(a, b) < many.num_npus and a // per_box == b // per_box
     ]
-    direct = [pair for pair in zip(one.src.tolist(), one.dst.tolist(), strict=True) if max(pair) < per_box]
+    direct = [
+        pair for pair in zip(one.src.tolist(), one.dst.tolist(), strict=True) if max(pair) < per_box
+    ]
     assert sorted(inside) == sorted(direct * boxes)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pccl._arrays import Bools, Column, Floats, Indices, Ints, stable_order
 from pccl._version import __version__
 from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import VerificationError
@@ -19,8 +20,6 @@ from pccl.topology.core import transmission_time
 from pccl.units import Bytes, Picoseconds
 
 __all__ = ["Algorithm", "Provenance", "Transfers"]
-
-Column: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,10 @@ class Transfers:
 
     topology: Topology
     conditions: Conditions
-    chunk: NDArray[np.int32]
-    link: NDArray[np.int32]
-    start: NDArray[np.int64]
-    reduce: NDArray[np.bool_]
+    chunk: Indices
+    link: Indices
+    start: Ints
+    reduce: Bools
 
     def __len__(self) -> int:
         return len(self.chunk)
@@ -61,31 +60,35 @@ class Transfers:
         return f"Transfers({len(self)} transfers of {len(self.conditions)} chunks)"
 
     @property
-    def src(self) -> NDArray[np.int32]:
+    def src(self) -> Indices:
         """Sending device."""
         return self.topology.src[self.link]
 
     @property
-    def dst(self) -> NDArray[np.int32]:
+    def dst(self) -> Indices:
         """Receiving device."""
         return self.topology.dst[self.link]
 
     @property
-    def bytes(self) -> NDArray[np.int64]:
+    def bytes(self) -> Ints:
         """Size of the chunk."""
         return self.conditions.bytes[self.chunk]
 
     @property
-    def transmission(self) -> NDArray[np.int64]:
+    def transmission(self) -> Ints:
         """Time from the first byte to the last, without latency."""
         (sizes, size_of), (rates, rate_of) = self.conditions.sizes, self.topology.rates
         table = transmission_time(sizes[:, None], rates[None, :])
         if table.size == 1:  # the usual cases, without looking up every transfer twice
             return np.full(len(self), table[0, 0])
-        return table[0, rate_of[self.link]] if len(sizes) == 1 else table[size_of[self.chunk], rate_of[self.link]]
+        return (
+            table[0, rate_of[self.link]]
+            if len(sizes) == 1
+            else table[size_of[self.chunk], rate_of[self.link]]
+        )
 
     @property
-    def arrival(self) -> NDArray[np.int64]:
+    def arrival(self) -> Ints:
         """When the receiver has the whole chunk."""
         return self.start + self.topology.latency[self.link] + self.transmission
 
@@ -118,19 +121,36 @@ class Algorithm:
         """Put transfers in order and join them with what they are for; columns may come in any order."""
         if conditions is None:
             conditions = compile_conditions(topology, collectives)
-        columns = [_whole(chunk, "chunk"), _whole(link, "link"), _whole(start, "start"), np.asarray(reduce)]
+        columns = [
+            _whole(chunk, "chunk"),
+            _whole(link, "link"),
+            _whole(start, "start"),
+            np.asarray(reduce),
+        ]
         if columns[3].ndim == 0:
             columns[3] = np.broadcast_to(columns[3], columns[0].shape)
         if len({column.shape for column in columns}) != 1:
-            raise VerificationError(f"transfer columns differ in length: {[column.size for column in columns]}")
-        for column, name, limit in ((columns[0], "chunk", len(conditions)), (columns[1], "link", topology.num_links)):
+            raise VerificationError(
+                f"transfer columns differ in length: {[column.size for column in columns]}"
+            )
+        for column, name, limit in (
+            (columns[0], "chunk", len(conditions)),
+            (columns[1], "link", topology.num_links),
+        ):
             outside = (column < 0) | (column >= limit)
             if np.any(outside):
                 row = int(np.argmax(outside))
-                raise VerificationError(f"transfer {row}: there is no {name} {column[row]}, only {limit}")
+                raise VerificationError(
+                    f"transfer {row}: there is no {name} {column[row]}, only {limit}"
+                )
         dtypes = (np.int32, np.int32, np.int64, np.bool_)
-        columns = [np.ascontiguousarray(column, dtype) for column, dtype in zip(columns, dtypes, strict=True)]
-        columns = [column.view() for column in _in_order(columns, len(conditions))]  # not to freeze those of the caller
+        columns = [
+            np.ascontiguousarray(column, dtype)
+            for column, dtype in zip(columns, dtypes, strict=True)
+        ]
+        columns = [
+            column.view() for column in _in_order(columns, len(conditions))
+        ]  # not to freeze those of the caller
         for column in columns:
             column.setflags(write=False)
         transfers = Transfers(topology, conditions, *columns)
@@ -179,8 +199,8 @@ class Algorithm:
         save(self, path)
 
     def plot(self, kind: str, path: str | Path, **options: Any) -> Path:
-        """Draw a figure, see :func:`pccl.report.plot`: ``algorithm.plot("heatmap", "heat.svg")``."""
-        from pccl.report import plot
+        """Draw a figure, see :func:`pccl.reporting.plot`: ``algorithm.plot("heatmap", "heat.svg")``."""
+        from pccl.reporting import plot
 
         return plot(self, kind, path, **options)
 
@@ -208,9 +228,11 @@ class Algorithm:
         }
 
     @cached_property
-    def utilization(self) -> NDArray[np.float64]:
+    def utilization(self) -> Floats:
         """Per link: the share of the time for which it transmits."""
-        busy = np.bincount(self.transfers.link, self.transfers.transmission, self.topology.num_links)
+        busy = np.bincount(
+            self.transfers.link, self.transfers.transmission, self.topology.num_links
+        )
         return np.asarray(busy / max(int(self.duration), 1))
 
 
@@ -235,21 +257,16 @@ def _rounded(size: int) -> str:
     return str(Bytes(size))
 
 
-def grouped(keys: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """Indices that sort by key, of which there are `count`, and otherwise keep the order; linear in their number."""
-    from pccl.algorithm.kernels import counting_order
-
-    order = np.empty(len(keys), np.int64)
-    counting_order(keys, np.zeros(count + 1, np.int64), order)
-    return order
-
-
 def _whole(values: ArrayLike, name: str) -> Column:
     column = np.asarray(values)
     if column.ndim != 1 or (column.dtype.kind not in "iu" and len(column)):
-        raise VerificationError(f"the {name} column must be a list of whole numbers that fit 64 bits")
+        raise VerificationError(
+            f"the {name} column must be a list of whole numbers that fit 64 bits"
+        )
     if column.dtype == np.uint64 and np.any(column > np.iinfo(np.int64).max):
-        raise VerificationError(f"the {name} column holds {column.max()}, which does not fit 63 bits")
+        raise VerificationError(
+            f"the {name} column holds {column.max()}, which does not fit 63 bits"
+        )
     return column if len(column) else column.astype(np.int64)
 
 
@@ -257,7 +274,7 @@ def _in_order(columns: list[Column], chunks: int) -> list[Column]:
     """Sort by chunk, start and link; transfers usually come with those of a chunk in order already."""
     if _is_in_order(*columns[:3]):
         return columns
-    columns = [column[order] for order in [grouped(columns[0], chunks)] for column in columns]
+    columns = [column[order] for order in [stable_order(columns[0], chunks)] for column in columns]
     if _is_in_order(*columns[:3]):
         return columns
     order = np.lexsort((columns[1], columns[2], columns[0]))

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl._files import replacing
 from pccl.algorithm.core import Algorithm, Provenance
 from pccl.collective import collective_from_dict
@@ -70,9 +71,13 @@ def load_json(path: str | Path) -> Algorithm:
         raise FormatError(f"{path}: there is no such file")
     said = read_document(path, "an algorithm")
     if said.get("format") != FORMAT:
-        raise FormatError(f'{path} is not an algorithm of pccl: it does not say "format": "{FORMAT}"')
+        raise FormatError(
+            f'{path} is not an algorithm of pccl: it does not say "format": "{FORMAT}"'
+        )
     if type(said.get("version")) is not int or said["version"] != VERSION:
-        raise FormatError(f"{path} has version {said.get('version')}; this pccl reads version {VERSION}")
+        raise FormatError(
+            f"{path} has version {said.get('version')}; this pccl reads version {VERSION}"
+        )
     try:
         return _algorithm(msgspec.convert(said, _Document))
     except (PcclError, msgspec.ValidationError, MemoryError) as error:
@@ -93,7 +98,12 @@ def _texts(algorithm: Algorithm) -> Iterator[bytes]:
     for name, value in heads.items():
         yield b'"%s": %s,\n' % (name.encode(), encode(value))
     yield b'"transfers": {\n'
-    columns: dict[str, NDArray[Any]] = {"chunk": t.chunk, "link": t.link, "start_ps": t.start, "reduce": t.reduce}
+    columns: dict[str, NDArray[Any]] = {
+        "chunk": t.chunk,
+        "link": t.link,
+        "start_ps": t.start,
+        "reduce": t.reduce,
+    }
     columns |= {name: getattr(t, attribute) for name, attribute in _DERIVED.items()}
     for i, (name, column) in enumerate(columns.items()):
         yield b'%s"%s": %s' % (b",\n" if i else b"", name.encode(), encode(column.tolist()))
@@ -107,17 +117,23 @@ def _algorithm(document: _Document) -> Algorithm:
     for name in (*columns, *_DERIVED):
         values = getattr(given, name)
         if values is not None and len(values) != count:
-            raise FormatError(f"column {name!r} has {len(values)} entries, column 'chunk' has {count}")
+            raise FormatError(
+                f"column {name!r} has {len(values)} entries, column 'chunk' has {count}"
+            )
     algorithm = Algorithm.build(
         topology_from_dict(document.topology),
         [collective_from_dict(data) for data in document.collectives],
         *columns.values(),
         provenance=Provenance(**msgspec.structs.asdict(document.provenance)),
     )
-    order = np.lexsort((columns["link"], columns["start_ps"], columns["chunk"]))  # that of the algorithm
+    order = np.lexsort(
+        (columns["link"], columns["start_ps"], columns["chunk"])
+    )  # that of the algorithm
     for name, attribute in _DERIVED.items():
         if getattr(given, name) is not None:
-            _check_derived(name, _column(given, name)[order], getattr(algorithm.transfers, attribute), order)
+            _check_derived(
+                name, _column(given, name)[order], getattr(algorithm.transfers, attribute), order
+            )
     return algorithm
 
 
@@ -125,8 +141,10 @@ def _column(given: _Transfers, name: str) -> NDArray[Any]:
     return np.array(getattr(given, name), np.bool_ if name == "reduce" else np.int64)
 
 
-def _check_derived(name: str, said: NDArray[Any], right: NDArray[Any], order: NDArray[np.int64]) -> None:
+def _check_derived(name: str, said: NDArray[Any], right: NDArray[Any], order: Ints) -> None:
     wrong = np.flatnonzero(said != right)
     if len(wrong):
         row = int(wrong[0])
-        raise FormatError(f"transfer {order[row]} has {name} {said[row]}; with its chunk and link it is {right[row]}")
+        raise FormatError(
+            f"transfer {order[row]} has {name} {said[row]}; with its chunk and link it is {right[row]}"
+        )

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Bits, Bools, Indices, Ints
 from pccl._kernels import kernel
 
-__all__ = ["Columns", "check_copies", "check_sums", "counting_order", "first_overlap"]
+__all__ = ["Columns", "check_copies", "check_sums", "first_overlap"]
 
-Ints = NDArray[np.int64]
-Indices = NDArray[np.int32]
 
 FINE, SENDER_HAS_NONE, NOT_DELIVERED, COUNTED_TWICE, OVERWRITTEN, INCOMPLETE = 0, 1, 2, 3, 4, 5
 
@@ -25,22 +23,7 @@ class Columns(NamedTuple):
     dst: Indices
     start: Ints
     arrival: Ints
-    reduce: NDArray[np.bool_]
-
-
-@kernel
-def counting_order(keys: Indices, first: Ints, order: Ints) -> None:
-    """Indices that sort by key and otherwise keep the order; `first` begins as zeros, one more than there are keys."""
-    for i in range(len(keys)):
-        first[keys[i] + 1] += 1
-    for i in range(1, len(first)):
-        first[i] += first[i - 1]
-    for i in range(len(keys)):
-        order[first[keys[i]]] = i
-        first[keys[i]] += 1
-    for i in range(len(first) - 1, 0, -1):
-        first[i] = first[i - 1]
-    first[0] = 0
+    reduce: Bools
 
 
 @kernel
@@ -55,7 +38,13 @@ def first_overlap(order: Ints, link: Indices, start: Ints, hold: Ints) -> int:
 
 @kernel
 def check_copies(
-    columns: Columns, chunks: Ints, source: Ints, wanted_first: Ints, wanted: Indices, since: Ints, seen: Ints
+    columns: Columns,
+    chunks: Ints,
+    source: Ints,
+    wanted_first: Ints,
+    wanted: Indices,
+    since: Ints,
+    seen: Ints,
 ) -> tuple[int, int, int]:
     """Follow chunks that do not reduce. Returns what is wrong, and the transfer or the chunk and device."""
     for k in range(len(chunks)):
@@ -76,7 +65,7 @@ def check_copies(
 @kernel
 def check_sums(
     columns: Columns, by_arrival: Ints, chunks: Ints, source_first: Ints, source: Indices, wanted_first: Ints,
-    wanted: Indices, held: NDArray[np.uint64], flying: NDArray[np.uint64], full: NDArray[np.uint64],
+    wanted: Indices, held: Bits, flying: Bits, full: Bits,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Follow chunks that reduce, as sets of contributions (one bit each). Returns as `check_copies` does."""
     for k in range(len(chunks)):

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Bools, Indices, Ints
 from pccl.algorithm import timing_kernels as kernels
 from pccl.algorithm.core import Transfers
 from pccl.errors import InfeasibleError
@@ -20,9 +20,6 @@ from pccl.topology import Topology
 from pccl.topology.core import UNLIMITED
 
 __all__ = ["Stays", "find_stays"]
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class _Events(NamedTuple):
     comes: Bools
     begin: Ints
     end: Ints
-    switch: NDArray[np.int32]
+    switch: Indices
     another: Bools  # switch or chunk than the one before
 
 
@@ -123,7 +120,10 @@ def _refuse_strange(transfers: Transfers, world: Topology, events: _Events, firs
     several = np.add.reduceat(comes.astype(np.int64), first) > 1
     strange = several & np.logical_or.reduceat(comes & ~transfers.reduce[row], first)
     goes_on = np.append(~another[first[1:]], False)
-    last_in, last_out = (np.maximum.reduceat(np.where(*which, -1), first) for which in ((comes, end), (~comes, begin)))
+    last_in, last_out = (
+        np.maximum.reduceat(np.where(*which, -1), first)
+        for which in ((comes, end), (~comes, begin))
+    )
     strange |= goes_on & (last_in > last_out)
     if np.any(strange):
         i = int(first[np.argmax(strange)])

@@ -27,8 +27,21 @@ __all__ = ["load", "save"]
 
 FORMAT, VERSION = "pccl-algorithm", 1
 _TOPOLOGY = ("kind", "buffer", "multicast", "src", "dst", "latency", "bandwidth", "exclusive")
-_COLUMNS = (*(f"topology_{name}" for name in _TOPOLOGY), "transfers_per_chunk", "link", "start", "reduce")
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # no clock in the archive: equal algorithms of equal provenance give equal bytes
+_COLUMNS = (
+    *(f"topology_{name}" for name in _TOPOLOGY),
+    "transfers_per_chunk",
+    "link",
+    "start",
+    "reduce",
+)
+_EPOCH = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)  # no clock in the archive: equal algorithms of equal provenance give equal bytes
 
 
 class _About(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,21 +73,35 @@ def save(algorithm: Algorithm, path: str | Path) -> None:
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "topology": {"name": topology.name, "labels": list(topology.labels), "shape": list(topology.shape)},
+        "topology": {
+            "name": topology.name,
+            "labels": list(topology.labels),
+            "shape": list(topology.shape),
+        },
         "collectives": [collective.to_dict() for collective in algorithm.collectives],
         "provenance": asdict(algorithm.provenance),
         "time_unit_ps": unit,
     }
-    columns: dict[str, NDArray[Any]] = {f"topology_{name}": getattr(topology, name) for name in _TOPOLOGY}
-    columns["transfers_per_chunk"] = np.bincount(transfers.chunk, minlength=len(algorithm.conditions))
-    columns["link"], columns["start"], columns["reduce"] = transfers.link, transfers.start // unit, transfers.reduce
+    columns: dict[str, NDArray[Any]] = {
+        f"topology_{name}": getattr(topology, name) for name in _TOPOLOGY
+    }
+    columns["transfers_per_chunk"] = np.bincount(
+        transfers.chunk, minlength=len(algorithm.conditions)
+    )
+    columns["link"], columns["start"], columns["reduce"] = (
+        transfers.link,
+        transfers.start // unit,
+        transfers.reduce,
+    )
     path = Path(path)
     text = json.dumps(header, indent=1, default=int)
     try:
         if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
             _write(path, text, columns)
         else:
-            unfinished = path.with_name(f".{path.name}.{os.getpid()}")  # so that nobody ever sees half a file
+            unfinished = path.with_name(
+                f".{path.name}.{os.getpid()}"
+            )  # so that nobody ever sees half a file
             try:
                 _write(unfinished, text, columns)
                 unfinished.replace(path)
@@ -115,7 +142,9 @@ def load(path: str | Path) -> Algorithm:
         with zipfile.ZipFile(path) as archive:
             header = _header(archive, path)
             columns = {
-                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+                name.removesuffix(".npy"): np.lib.format.read_array(
+                    io.BytesIO(archive.read(name)), allow_pickle=False
+                )
                 for name in archive.namelist()
                 if name != "header.json"
             }
@@ -125,11 +154,21 @@ def load(path: str | Path) -> Algorithm:
         raise FormatError(f"cannot read {path}: {error.strerror or error}") from None
     except FormatError:
         raise
-    except Exception as error:  # damaged bytes make zipfile, its decompressors and NumPy raise nearly anything
+    except (
+        Exception
+    ) as error:  # damaged bytes make zipfile, its decompressors and NumPy raise nearly anything
         raise FormatError(f"{path} is not a .pccl file, or is corrupted: {error}") from None
     try:
         return _algorithm(header, columns)
-    except (PcclError, AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError) as error:
+    except (
+        PcclError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        OverflowError,
+        MemoryError,
+    ) as error:
         raise FormatError(f"{path} is corrupted: {error}") from None
 
 
@@ -142,7 +181,9 @@ def _header(archive: zipfile.ZipFile, path: str | Path) -> _Header:
     if not isinstance(said, dict) or said.get("format") != FORMAT:
         raise FormatError(f"{path} is not a .pccl file: its header does not say so")
     if type(said.get("version")) is not int or said["version"] != VERSION:
-        raise FormatError(f"{path} has version {said.get('version')}; this pccl reads version {VERSION}")
+        raise FormatError(
+            f"{path} has version {said.get('version')}; this pccl reads version {VERSION}"
+        )
     return msgspec.json.decode(text, type=_Header)
 
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Indices, Ints, offsets_of, stable_order
 from pccl.algorithm import timing_kernels as kernels
-from pccl.algorithm.core import Algorithm, Transfers, grouped
+from pccl.algorithm.core import Algorithm, Transfers
 from pccl.algorithm.stays import Stays, find_stays
 from pccl.algorithm.timing_kernels import Inputs, Waits
 from pccl.errors import InfeasibleError, VerificationError
@@ -32,8 +32,6 @@ from pccl.topology.core import UNLIMITED
 from pccl.units import Picoseconds
 
 __all__ = ["Times", "find_followers", "find_inputs", "move_up", "planned_starts", "times_of"]
-
-Ints = NDArray[np.int64]
 
 
 class Times(NamedTuple):
@@ -64,7 +62,9 @@ def planned_starts(transfers: Transfers, world: Topology, times: Times) -> Ints:
     order = np.lexsort((transfers.link, transfers.start))
     start, arrival = np.zeros((2, len(order)), np.int64)
     free = np.zeros(world.num_links, np.int64)
-    kernels.serve_as_planned(order, transfers.link, inputs, times.hold, times.travel, free, start, arrival)
+    kernels.serve_as_planned(
+        order, transfers.link, inputs, times.hold, times.travel, free, start, arrival
+    )
     return start
 
 
@@ -79,14 +79,16 @@ def move_up(transfers: Transfers) -> Transfers:
         start = planned_starts(t, topology, times_of(t, topology, t.transmission))
         if np.array_equal(start, t.start):
             return transfers
-        plan = Algorithm.build(topology, (), t.chunk, t.link, start, t.reduce, conditions=conditions)
+        plan = Algorithm.build(
+            topology, (), t.chunk, t.link, start, t.reduce, conditions=conditions
+        )
         transfers = plan.transfers
 
 
 def find_inputs(transfers: Transfers, world: Topology) -> Inputs:
     """What is planned to be at the sender of each transfer when it starts."""
     t, conditions = transfers, transfers.conditions
-    first = np.concatenate([[0], np.cumsum(np.bincount(t.chunk, minlength=len(conditions)))])
+    first = offsets_of(np.bincount(t.chunk, minlength=len(conditions)))
     newest_at, chunk_at = np.full((2, world.num_devices), -1, np.int64)
     inputs = Inputs(np.full(len(t), -1, np.int64), np.full(len(t), -1, np.int64))
     arrival = t.arrival
@@ -107,10 +109,16 @@ def _check_senders(transfers: Transfers, rows: Ints) -> None:
     if not len(rows):
         return
     owner = np.repeat(np.arange(len(conditions)), np.diff(conditions.source_offsets))
-    known = np.isin(transfers.chunk[rows] * devices + transfers.src[rows], owner * devices + conditions.source_ids)
+    known = np.isin(
+        transfers.chunk[rows] * devices + transfers.src[rows],
+        owner * devices + conditions.source_ids,
+    )
     if not np.all(known):
         i = int(rows[np.argmin(known)])
-        sender, when = transfers.topology.device_text(int(transfers.src[i])), Picoseconds(transfers.start[i])
+        sender, when = (
+            transfers.topology.device_text(int(transfers.src[i])),
+            Picoseconds(transfers.start[i]),
+        )
         raise VerificationError(
             f"transfer {i}: {sender} is not planned to have chunk {transfers.chunk[i]} at {when}; verify the algorithm"
         )
@@ -138,8 +146,8 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
     ]
     before, after, lag = (np.concatenate(column) for column in zip(*edges, strict=True))
     nodes = count + len(stays)  # the moment of a stay is its end
-    order = grouped(before.astype(np.int32), nodes)
-    first = np.concatenate([[0], np.cumsum(np.bincount(before, minlength=nodes))])
+    order = stable_order(before.astype(np.int32), nodes)
+    first = offsets_of(np.bincount(before, minlength=nodes))
     waits, missing = Waits(first, after[order], lag[order]), np.bincount(after, minlength=nodes)
     moment, scratch = np.zeros((2, nodes), np.int64)
     if kernels.settle(waits, missing, moment, scratch) < nodes:
@@ -195,7 +203,7 @@ def _stay_edges(stays: Stays, world: Topology, times: Times, count: int) -> list
     ]
 
 
-def _neighbours(order: Ints, *keys: NDArray[np.int32]) -> tuple[Ints, Ints]:
+def _neighbours(order: Ints, *keys: Indices) -> tuple[Ints, Ints]:
     """Pairs that follow each other in the order and agree in all keys."""
     before, after = order[:-1], order[1:]
     same = np.ones(len(before), np.bool_)
@@ -204,7 +212,9 @@ def _neighbours(order: Ints, *keys: NDArray[np.int32]) -> tuple[Ints, Ints]:
     return before[same], after[same]
 
 
-def _explain_blocked(transfers: Transfers, world: Topology, stays: Stays, cause: Ints, blocked: int) -> str:
+def _explain_blocked(
+    transfers: Transfers, world: Topology, stays: Stays, cause: Ints, blocked: int
+) -> str:
     circle, node = [blocked], int(cause[blocked])
     while node != blocked:
         circle.append(node)

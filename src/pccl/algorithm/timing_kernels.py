@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Bools, Indices, Ints
 from pccl._kernels import kernel
 
 __all__ = [
     "Inputs", "Waits", "find_inputs", "list_followers", "relax", "serve_as_planned", "settle", "take_places"
 ]  # fmt: skip
 
-Ints = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 NONE = np.int64(-1)
 
@@ -78,7 +75,14 @@ def list_followers(inputs: Inputs, first: Ints, followers: Ints, missing: Ints) 
 
 @kernel
 def serve_as_planned(
-    order: Ints, link: Indices, inputs: Inputs, hold: Ints, travel: Ints, free: Ints, start: Ints, arrival: Ints
+    order: Ints,
+    link: Indices,
+    inputs: Inputs,
+    hold: Ints,
+    travel: Ints,
+    free: Ints,
+    start: Ints,
+    arrival: Ints,
 ) -> None:
     """Each link serves its transfers in the planned order, each as soon as its inputs are there."""
     for k in range(len(order)):

@@ -6,12 +6,12 @@ keeps the rules, however it came about (a chunk may, for example, be sent twice;
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pccl.algorithm.core import Algorithm, grouped
+from pccl._arrays import Bools, offsets_of, stable_order
+from pccl.algorithm.core import Algorithm
 from pccl.collective import compile_conditions
 from pccl.errors import VerificationError
 from pccl.topology.core import UNLIMITED
@@ -19,7 +19,6 @@ from pccl.units import Picoseconds
 
 __all__ = ["verify"]
 
-Ints: TypeAlias = NDArray[np.int64]
 # Twenty-six and thirteen days, in picoseconds: with latencies below 2**62, sums stay within an int64.
 LATEST_START, LONGEST_TRANSMISSION = 2**61, 2**60
 
@@ -55,7 +54,11 @@ class _Check:
     """The columns that several checks share."""
 
     def __init__(self, algorithm: Algorithm) -> None:
-        self.algorithm, self.topology, self.conditions = algorithm, algorithm.topology, algorithm.conditions
+        self.algorithm, self.topology, self.conditions = (
+            algorithm,
+            algorithm.topology,
+            algorithm.conditions,
+        )
         self.transfers = algorithm.transfers
 
     def columns(self) -> None:
@@ -76,23 +79,31 @@ class _Check:
         if np.any(too_long):
             text = f"it takes longer than {Picoseconds(LONGEST_TRANSMISSION)}"
             self._refuse(too_long[size_of[t.chunk], rate_of[t.link]], text)
-        later = (t.chunk[1:] > t.chunk[:-1]) | ((t.chunk[1:] == t.chunk[:-1]) & (t.start[1:] >= t.start[:-1]))
+        later = (t.chunk[1:] > t.chunk[:-1]) | (
+            (t.chunk[1:] == t.chunk[:-1]) & (t.start[1:] >= t.start[:-1])
+        )
         if not np.all(later):
-            raise VerificationError("transfers are not ordered by chunk and start; Algorithm.build does that")
-        self._refuse(t.reduce & ~self.conditions.reduces[t.chunk], "it reduces, but its chunk is not a sum")
+            raise VerificationError(
+                "transfers are not ordered by chunk and start; Algorithm.build does that"
+            )
+        self._refuse(
+            t.reduce & ~self.conditions.reduces[t.chunk], "it reduces, but its chunk is not a sum"
+        )
         self.src, self.dst = t.src, t.dst
         self.transmission = t.transmission
         self.arrival = t.start + self.topology.latency[t.link] + self.transmission
-        self.first = np.concatenate([[0], np.cumsum(np.bincount(t.chunk, minlength=len(self.conditions)))])
+        self.first = offsets_of(np.bincount(t.chunk, minlength=len(self.conditions)))
 
     def links(self) -> None:
         """No link carries two chunks at once."""
         from pccl.algorithm.kernels import first_overlap
 
         t = self.transfers
-        hold = self.transmission + np.where(self.topology.exclusive, self.topology.latency, 0)[t.link]
+        hold = (
+            self.transmission + np.where(self.topology.exclusive, self.topology.latency, 0)[t.link]
+        )
         by_start = np.argsort(t.start)
-        order = by_start[grouped(t.link[by_start], self.topology.num_links)]
+        order = by_start[stable_order(t.link[by_start], self.topology.num_links)]
         k = first_overlap(order, t.link, t.start, hold)
         if k >= 0:
             before, after = int(order[k - 1]), int(order[k])
@@ -113,7 +124,9 @@ class _Check:
         if problem == kernels.SENDER_HAS_NONE:
             self._raise_has_none(i, j)
         if problem == kernels.NOT_DELIVERED:
-            raise VerificationError(f"chunk {i} ({self._whose(i)}) never gets to {self.topology.device_text(j)}")
+            raise VerificationError(
+                f"chunk {i} ({self._whose(i)}) never gets to {self.topology.device_text(j)}"
+            )
 
     def sums(self) -> None:
         """Contributions are added once each, and the destinations end with all of them."""
@@ -145,7 +158,9 @@ class _Check:
             )
         if problem == kernels.INCOMPLETE:
             where = self.topology.device_text(j)
-            raise VerificationError(f"chunk {i} ({self._whose(i)}): the sum at {where} is not complete")
+            raise VerificationError(
+                f"chunk {i} ({self._whose(i)}): the sum at {where} is not complete"
+            )
 
     def simultaneous(self) -> None:
         """Switches without multicast send a chunk over one link at a time, and take in its partial sums likewise."""
@@ -165,7 +180,8 @@ class _Check:
                 k = order[1:][int(np.argmax(same))]
                 switch = self.topology.device_text(int(device[k]))
                 raise self._offence(
-                    int(rows[k]), f"{switch} {what} this chunk over two links at once, without multicast"
+                    int(rows[k]),
+                    f"{switch} {what} this chunk over two links at once, without multicast",
                 )
 
     def buffers(self) -> None:
@@ -179,11 +195,15 @@ class _Check:
         row = np.concatenate([into, out])
         is_in = np.arange(len(row)) < len(into)
         device = np.where(is_in, self.dst[row], self.src[row])
-        begin = np.where(is_in, self.arrival[row] - self.transmission[row], self.transfers.start[row])
+        begin = np.where(
+            is_in, self.arrival[row] - self.transmission[row], self.transfers.start[row]
+        )
         end = begin + self.transmission[row]
         chunk = self.transfers.chunk[row]
         order = np.lexsort((is_in, begin, chunk, device))
-        row, is_in, device, begin, end, chunk = (x[order] for x in (row, is_in, device, begin, end, chunk))
+        row, is_in, device, begin, end, chunk = (
+            x[order] for x in (row, is_in, device, begin, end, chunk)
+        )
         if not len(row):
             return
         other = np.ones(len(row), np.bool_)
@@ -210,14 +230,21 @@ class _Check:
     def _columns(self) -> Any:
         from pccl.algorithm.kernels import Columns
 
-        return Columns(self.first, self.src, self.dst, self.transfers.start, self.arrival, self.transfers.reduce)
+        return Columns(
+            self.first,
+            self.src,
+            self.dst,
+            self.transfers.start,
+            self.arrival,
+            self.transfers.reduce,
+        )
 
     def _raise_has_none(self, i: int, since: int) -> None:
         sender = self.topology.device_text(int(self.src[i]))
         when = "at that time" if since < 0 else f"before {Picoseconds(since)}"
         raise self._offence(i, f"{sender} does not have the chunk {when}")
 
-    def _refuse(self, wrong: NDArray[np.bool_], text: str) -> None:
+    def _refuse(self, wrong: Bools, text: str) -> None:
         if np.any(wrong):
             i, t = int(np.argmax(wrong)), self.transfers
             raise VerificationError(

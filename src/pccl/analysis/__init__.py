@@ -12,16 +12,13 @@ from __future__ import annotations
 from pccl.analysis.baselines import Baseline, baseline, baselines
 from pccl.analysis.metrics import bandwidths
 from pccl.analysis.simulator import Simulation, Timeline, simulate
-from pccl.synthesis.bounds import Bound, lower_bound
 
 __all__ = [
     "Baseline",
-    "Bound",
     "Simulation",
     "Timeline",
     "bandwidths",
     "baseline",
     "baselines",
-    "lower_bound",
     "simulate",
 ]

@@ -11,16 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Bools, Indices, Ints
+from pccl._heap_kernels import pop, push
 from pccl._kernels import kernel
-from pccl.synthesis.kernels.heap import pop, push
 
 __all__ = ["Gates", "Rooms", "Service", "serve_first_come"]
 
-Ints = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 NONE = np.int64(-1)
 
@@ -66,7 +63,13 @@ class Rooms(NamedTuple):
 
 @kernel
 def serve_first_come(
-    order: Ints, first: Ints, followers: Ints, missing: Ints, service: Service, gates: Gates, rooms: Rooms
+    order: Ints,
+    first: Ints,
+    followers: Ints,
+    missing: Ints,
+    service: Service,
+    gates: Gates,
+    rooms: Rooms,
 ) -> int:
     """Serve all transfers as they become ready; events at the same time happen in the order of their causes.
 
@@ -169,7 +172,11 @@ def pass_gates(service: Service, gates: Gates, transfer: int, begin: int, time: 
             gates.busy[gate] = True
     count = len(service.start)
     service.start[transfer] = time
-    schedule(service, time + service.hold[transfer], 2 * count + gates.of[transfer, gates.of.shape[1] - 1])
+    schedule(
+        service,
+        time + service.hold[transfer],
+        2 * count + gates.of[transfer, gates.of.shape[1] - 1],
+    )
     schedule(service, time + service.travel[transfer], transfer)
     if gates.of.shape[1] > 1:
         schedule(service, time + service.transmission[transfer], count + transfer)

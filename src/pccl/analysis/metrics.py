@@ -26,4 +26,9 @@ def bandwidths(collective: Collective, members: int, duration: int) -> tuple[flo
     return rate, rate * passes * share
 
 
-_WHOLE = ("broadcast", "reduce", "send-recv", "custom")  # what an NPU sends or receives is the whole buffer
+_WHOLE = (
+    "broadcast",
+    "reduce",
+    "send-recv",
+    "custom",
+)  # what an NPU sends or receives is the whole buffer

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.algorithm import Transfers
 from pccl.algorithm.stays import Stays, find_stays
 from pccl.algorithm.timing import Times, find_followers, find_inputs
@@ -16,11 +16,10 @@ from pccl.topology import Topology
 
 __all__ = ["first_come_starts"]
 
-Ints = NDArray[np.int64]
-Indices = NDArray[np.int32]
 
-
-def first_come_starts(transfers: Transfers, world: Topology, times: Times, inputs: Inputs | None = None) -> Ints:
+def first_come_starts(
+    transfers: Transfers, world: Topology, times: Times, inputs: Inputs | None = None
+) -> Ints:
     """When transfers start if everything serves first come, first served.
 
     They wait for what is planned to be at their senders, unless `inputs` says for what else.
@@ -30,12 +29,17 @@ def first_come_starts(transfers: Transfers, world: Topology, times: Times, input
     each holding a place and waiting for another one: that is an error.
     """
     count, order = len(transfers), np.lexsort((transfers.link, transfers.start))
-    first, followers, missing = find_followers(find_inputs(transfers, world) if inputs is None else inputs)
+    first, followers, missing = find_followers(
+        find_inputs(transfers, world) if inputs is None else inputs
+    )
     gates = _gates(transfers, world)
     rooms = _rooms(count, world, find_stays(transfers, world))
     room = (2 if world.limited else 1) * count + world.num_links + 2
     service = Service(
-        *times, start=np.zeros(count, np.int64), heap=np.empty((room, 3), np.int64), events=np.zeros(2, np.int64)
+        *times,
+        start=np.zeros(count, np.int64),
+        heap=np.empty((room, 3), np.int64),
+        events=np.zeros(2, np.int64),
     )
     arrived = kernels.serve_first_come(order, first, followers, missing, service, gates, rooms)
     if arrived < count:
@@ -56,7 +60,10 @@ def _gates(transfers: Transfers, world: Topology) -> Gates:
         of = np.full((len(t), 3), -1, np.int32)
         of[:, 2] = t.link
         one_way = ~world.multicast
-        for place, device, which in ((0, t.src, one_way[t.src]), (1, t.dst, one_way[t.dst] & t.reduce)):
+        for place, device, which in (
+            (0, t.src, one_way[t.src]),
+            (1, t.dst, one_way[t.dst] & t.reduce),
+        ):
             rows = np.flatnonzero(which)
             keys = device[rows] * np.int64(len(t.conditions)) + t.chunk[rows]
             ports, port = np.unique(keys, return_inverse=True)

@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pccl._arrays import Floats, Indices, Ints
 from pccl.algorithm import Algorithm, Provenance
 from pccl.algorithm.timing import Times, planned_starts, times_of
 from pccl.analysis.queues import first_come_starts
@@ -23,7 +24,6 @@ from pccl.units import Picoseconds, whole
 
 __all__ = ["Simulation", "Timeline", "simulate"]
 
-Ints = NDArray[np.int64]
 DISCIPLINES = {"planned": planned_starts, "fifo": first_come_starts}
 LONGEST = 2**60  # picoseconds: sums of times fit an int64
 
@@ -32,8 +32,8 @@ class Timeline(NamedTuple):
     """Some of the transfers of a simulation, in the order in which they start; times are in picoseconds."""
 
     transfer: Ints  #: rows of ``algorithm.transfers``
-    chunk: NDArray[np.int32]
-    link: NDArray[np.int32]
+    chunk: Indices
+    link: Indices
     start: Ints  #: when the first byte enters the link
     free: Ints  #: when the link is free again
     arrival: Ints  #: when the receiver has the whole chunk
@@ -71,7 +71,7 @@ class Simulation:
         return np.bincount(self.algorithm.transfers.link, self.hold, links).astype(np.int64)
 
     @property
-    def utilization(self) -> NDArray[np.float64]:
+    def utilization(self) -> Floats:
         """Per link: the share of the time for which it is held."""
         return self.link_busy / max(int(self.finish), 1)
 
@@ -112,9 +112,11 @@ class Simulation:
     def _timeline(self, rows: Ints) -> Timeline:
         rows = rows[np.argsort(self.start[rows], kind="stable")]
         t, start = self.algorithm.transfers, self.start[rows]
-        return Timeline(rows, t.chunk[rows], t.link[rows], start, start + self.hold[rows], self.arrival[rows])
+        return Timeline(
+            rows, t.chunk[rows], t.link[rows], start, start + self.hold[rows], self.arrival[rows]
+        )
 
-    def utilization_over_time(self, intervals: int = 100, *, link: int | None = None) -> NDArray[np.float64]:
+    def utilization_over_time(self, intervals: int = 100, *, link: int | None = None) -> Floats:
         """Share of all links that are held, in each of so many equal intervals until the finish.
 
         With `link`, the share of each interval for which that link is held.
@@ -127,11 +129,17 @@ class Simulation:
         [1.0, 1.0, 1.0]
         """
         if whole(intervals) is None or intervals < 1:
-            raise PcclError(f"the number of intervals must be a whole number from 1 on, not {intervals!r}")
+            raise PcclError(
+                f"the number of intervals must be a whole number from 1 on, not {intervals!r}"
+            )
         if not int(self.finish):
             return np.zeros(intervals)
         timeline = None if link is None else self.link_timeline(link)
-        begun, ended = (self.start, self.start + self.hold) if timeline is None else (timeline.start, timeline.free)
+        begun, ended = (
+            (self.start, self.start + self.hold)
+            if timeline is None
+            else (timeline.start, timeline.free)
+        )
         width = int(self.finish) / intervals
         # The time for which links have been held grows along ramps; what it grows by in an interval is its share.
         edges = np.arange(intervals + 1) * width
@@ -154,7 +162,9 @@ class Simulation:
             self.start,
             t.reduce,
             conditions=self.algorithm.conditions,
-            provenance=Provenance(f"{old.method}, timed by {self.discipline}", old.seed, old.seconds, old.version),
+            provenance=Provenance(
+                f"{old.method}, timed by {self.discipline}", old.seed, old.seconds, old.version
+            ),
         )
 
 
@@ -197,7 +207,9 @@ def simulate(
     True
     """
     if discipline not in DISCIPLINES:
-        raise PcclError(f"there is no discipline {discipline!r}; there are {', '.join(DISCIPLINES)}")
+        raise PcclError(
+            f"there is no discipline {discipline!r}; there are {', '.join(DISCIPLINES)}"
+        )
     world = _world(algorithm, topology)
     times = _times(algorithm, world, slowdown, jitter, seed)
     start = DISCIPLINES[discipline](algorithm.transfers, world, times)
@@ -208,16 +220,29 @@ def _world(algorithm: Algorithm, topology: Topology | None) -> Topology:
     own = algorithm.topology
     if topology is None:
         return own
-    if not all(np.array_equal(getattr(topology, name), getattr(own, name)) for name in ("kind", "src", "dst")):
-        raise TopologyError(f"{topology.name} does not have the links of {own.name}, on which the algorithm runs")
+    if not all(
+        np.array_equal(getattr(topology, name), getattr(own, name))
+        for name in ("kind", "src", "dst")
+    ):
+        raise TopologyError(
+            f"{topology.name} does not have the links of {own.name}, on which the algorithm runs"
+        )
     return topology
 
 
 def _times(
-    algorithm: Algorithm, world: Topology, slowdown: Mapping[int, float] | ArrayLike | None, jitter: float, seed: int
+    algorithm: Algorithm,
+    world: Topology,
+    slowdown: Mapping[int, float] | ArrayLike | None,
+    jitter: float,
+    seed: int,
 ) -> Times:
     t = algorithm.transfers
-    duration = t.transmission if world is algorithm.topology else transmission_time(t.bytes, world.bandwidth[t.link])
+    duration = (
+        t.transmission
+        if world is algorithm.topology
+        else transmission_time(t.bytes, world.bandwidth[t.link])
+    )
     extra = None if slowdown is None else (_factors(world, slowdown) - 1)[t.link]
     shares = _shares(len(t), jitter, seed)
     if shares is not None:
@@ -230,7 +255,7 @@ def _times(
     return times_of(t, world, duration)
 
 
-def _shares(count: int, jitter: float, seed: int) -> NDArray[np.float64] | None:
+def _shares(count: int, jitter: float, seed: int) -> Floats | None:
     """By which share each transmission takes longer, if there is any jitter."""
     if isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter < 1e6:
         raise PcclError(f"jitter must be a share from 0 on, such as 0.1, not {jitter!r}")
@@ -239,11 +264,13 @@ def _shares(count: int, jitter: float, seed: int) -> NDArray[np.float64] | None:
     return jitter * np.random.default_rng(seed).random(count) if jitter else None
 
 
-def _factors(world: Topology, slowdown: Mapping[int, float] | ArrayLike) -> NDArray[np.float64]:
+def _factors(world: Topology, slowdown: Mapping[int, float] | ArrayLike) -> Floats:
     links: Any = slice(None)
     given: Any = slowdown
     if isinstance(slowdown, Mapping):
-        links = [_known(link, world.num_links, "link", f"slowdown: {world.name}") for link in slowdown]
+        links = [
+            _known(link, world.num_links, "link", f"slowdown: {world.name}") for link in slowdown
+        ]
         given = list(slowdown.values())
     elif np.shape(slowdown) != (world.num_links,):
         raise PcclError(f"slowdown has {np.size(slowdown)} entries for {world.num_links} links")

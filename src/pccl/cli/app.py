@@ -82,7 +82,20 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (synthesize, verify, show, simulate, bound, compare, export, check, import_file, plot, report, topology):
+for command in (
+    synthesize,
+    verify,
+    show,
+    simulate,
+    bound,
+    compare,
+    export,
+    check,
+    import_file,
+    plot,
+    report,
+    topology,
+):
     main.add_command(command)
 
 
@@ -103,14 +116,19 @@ def _status(run: Callable[[], Any]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}", BAD_INPUT)
     except MemoryError:
-        return _say("there is not enough memory for this; try fewer chunks or a smaller group", BAD_INPUT)
+        return _say(
+            "there is not enough memory for this; try fewer chunks or a smaller group", BAD_INPUT
+        )
     except Exception as error:
         debug = os.environ.get("PCCL_DEBUG", "") not in ("", "0")
         if debug:
             traceback.print_exc()
         what = " ".join(f"{type(error).__name__}: {error}".split())
         how = "" if debug else "; PCCL_DEBUG=1 shows where it happened"
-        return _say(f"this is a bug in pccl ({what}), please report it with the command that you ran{how}", INTERNAL)
+        return _say(
+            f"this is a bug in pccl ({what}), please report it with the command that you ran{how}",
+            INTERNAL,
+        )
 
 
 def _usage(error: click.ClickException) -> str:

@@ -29,7 +29,7 @@ def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
     """
     task = read_task(spec, flags)
     from pccl.algorithm.core import time_text
-    from pccl.analysis import lower_bound
+    from pccl.bounds import lower_bound
 
     found = lower_bound(task.topology, *task.collectives)
     if as_json:

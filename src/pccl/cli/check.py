@@ -9,7 +9,7 @@ import click
 
 from pccl.cli.console import examples, print_error, print_facts, print_json
 from pccl.cli.options import format_options, given_options
-from pccl.export.registry import FORMATS, check_file, find_format
+from pccl.formats.registry import FORMATS, check_file, find_format
 
 __all__ = ["check"]
 
@@ -26,7 +26,13 @@ _CHECKED = {name: (f, f.checks) for name, f in FORMATS.items() if f.checker}
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-f", "--format", "name", metavar="NAME", help="One of those below. Default: what FILE ends with.")
+@click.option(
+    "-f",
+    "--format",
+    "name",
+    metavar="NAME",
+    help="One of those below. Default: what FILE ends with.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but problems (and --json).")
 @format_options(_CHECKED)
@@ -41,7 +47,9 @@ def check(file: Path, name: str | None, as_json: bool, quiet: bool, **flags: Any
     for line in problems:
         print_error(f"{file}: {line}")
     if as_json:
-        print_json({"file": str(file), "correct": not problems, "problems": problems, "facts": facts})
+        print_json(
+            {"file": str(file), "correct": not problems, "problems": problems, "facts": facts}
+        )
     elif not quiet and not problems:
         print_facts({"file": f"{file}: correct", **facts})
     return 1 if problems else 0

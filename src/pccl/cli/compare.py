@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-_COLUMNS = (">size", "algorithm", ">time us", ">algbw GB/s", ">busbw GB/s", ">links busy", ">of bound", ">ours is")
+_COLUMNS = (
+    ">size",
+    "algorithm",
+    ">time us",
+    ">algbw GB/s",
+    ">busbw GB/s",
+    ">links busy",
+    ">of bound",
+    ">ours is",
+)
 
 
 @click.command(
@@ -33,7 +42,9 @@ _COLUMNS = (">size", "algorithm", ">time us", ">algbw GB/s", ">busbw GB/s", ">li
 )
 @task_options
 @solver_options
-@click.option("--sizes", metavar="FROM:TO", help="Compare at each power of two times FROM, up to TO: 1M:1G.")
+@click.option(
+    "--sizes", metavar="FROM:TO", help="Compare at each power of two times FROM, up to TO: 1M:1G."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -> None:
     """Set our algorithm beside baselines and the lower bound, given flags or a SPEC file.
@@ -58,30 +69,41 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
         click.echo(f"left out: {names} ({reason})")
 
 
-def _sweep(collectives: tuple[Collective, ...], sizes: str | None) -> Iterator[tuple[Collective, ...]]:
+def _sweep(
+    collectives: tuple[Collective, ...], sizes: str | None
+) -> Iterator[tuple[Collective, ...]]:
     if sizes is None:
         yield collectives
         return
     from pccl.units import Bytes, parse
 
     first, _, last = sizes.partition(":")
-    size, end = int(parse(Bytes, first, "first of --sizes")), int(parse(Bytes, last or first, "last of --sizes"))
+    size, end = (
+        int(parse(Bytes, first, "first of --sizes")),
+        int(parse(Bytes, last or first, "last of --sizes")),
+    )
     if not 0 < size <= end:
         raise click.UsageError(f"--sizes {sizes!r} is an empty range; write for example 1M:1G")
     for collective in collectives:
         if collective.kind in ("all-to-all-v", "custom"):
-            raise click.UsageError(f"--sizes cannot change {collective.kind}, whose parts have sizes of their own")
+            raise click.UsageError(
+                f"--sizes cannot change {collective.kind}, whose parts have sizes of their own"
+            )
     while size <= end:
         yield tuple(replace(collective, size=Bytes(size)) for collective in collectives)
         size *= 2
 
 
 def _measured(
-    topology: Topology, collectives: tuple[Collective, ...], settings: dict[str, Any], left_out: dict[str, str]
+    topology: Topology,
+    collectives: tuple[Collective, ...],
+    settings: dict[str, Any],
+    left_out: dict[str, str],
 ) -> Iterator[dict[str, Any]]:
     """What to show of each algorithm; baselines that do not apply are entered in `left_out`, with the reason."""
-    from pccl.analysis import baseline, baselines, lower_bound
+    from pccl.analysis import baseline, baselines
     from pccl.analysis.metrics import bandwidths
+    from pccl.bounds import lower_bound
     from pccl.synthesis import synthesize
 
     with progress(quiet=False) as report:
@@ -94,7 +116,10 @@ def _measured(
                 report(done, len(baselines()), f"baseline {entry.name}")
             try:
                 tried = cuts[:1] if entry.name == "confined" else cuts
-                best = min((baseline(entry.name, topology, *cut) for cut in tried), key=lambda found: found.duration)
+                best = min(
+                    (baseline(entry.name, topology, *cut) for cut in tried),
+                    key=lambda found: found.duration,
+                )
                 times[entry.name], busy[entry.name] = int(best.duration), _busy(best)
             except PcclError as reason:
                 left_out[entry.name] = str(reason).removeprefix(f"the baseline {entry.name!r} ")

@@ -27,13 +27,17 @@ _BLOCK = 10_000
 
 def examples(*lines: str, then: str = "") -> str:
     """Write the end of a help text: the examples, line by line."""
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) + (f"\n\n{then}" if then else "")
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) + (
+        f"\n\n{then}" if then else ""
+    )
 
 
 def print_json(document: Any) -> None:
     """Print one JSON document, with lists of numbers on one line."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
-    click.echo(re.sub(r"\[\n[-\d,\s]+\]", lambda match: f"[{' '.join(match[0][1:-1].split())}]", text))
+    click.echo(
+        re.sub(r"\[\n[-\d,\s]+\]", lambda match: f"[{' '.join(match[0][1:-1].split())}]", text)
+    )
 
 
 def print_error(text: str, prefix: str = "error: ") -> None:
@@ -53,7 +57,9 @@ def print_facts(facts: Mapping[str, str]) -> None:
 
     console = _console()
     for name, text in facts.items():
-        console.print(Text.assemble((f"{name:<{width}} ", "bold cyan"), _clean(text)), soft_wrap=True)
+        console.print(
+            Text.assemble((f"{name:<{width}} ", "bold cyan"), _clean(text)), soft_wrap=True
+        )
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> None:
@@ -67,7 +73,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], count:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold cyan")
     for name in columns:
         right = name.startswith(">")
-        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right, overflow="fold")
+        table.add_column(
+            name.removeprefix(">"),
+            justify="right" if right else "left",
+            no_wrap=right,
+            overflow="fold",
+        )
     for row in rows:
         table.add_row(*(_clean(str(cell)) for cell in row))
     _console().print(table)
@@ -83,7 +94,10 @@ def print_log() -> Callable[[Any], None]:
             click.echo(f"{'time':>8}  {'best':>12}  {'bound':>12}  {'gap':>7}  found by", err=True)
         lines += 1
         best, bound = (f"{int(time) / 1e6:,.2f} us" for time in (entry.best, entry.bound))
-        click.echo(f"{entry.elapsed:>6.2f} s  {best:>12}  {bound:>12}  {entry.gap:>7.1%}  {entry.method}", err=True)
+        click.echo(
+            f"{entry.elapsed:>6.2f} s  {best:>12}  {bound:>12}  {entry.gap:>7.1%}  {entry.method}",
+            err=True,
+        )
 
     return log
 
@@ -95,7 +109,14 @@ def progress(quiet: bool) -> Iterator[Report | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn(),
                TimeElapsedColumn())  # fmt: skip
@@ -137,7 +158,10 @@ def _print_plain(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> No
     widths = [len(name) for name in names]
     remaining, first = iter(rows), True
     while block := [[_clean(str(cell)) for cell in row] for row in islice(remaining, _BLOCK)]:
-        widths = [max(width, *map(len, cells)) for width, cells in zip(widths, zip(*block, strict=True), strict=True)]
+        widths = [
+            max(width, *map(len, cells))
+            for width, cells in zip(widths, zip(*block, strict=True), strict=True)
+        ]
         for row in [names, *block] if first else block:
             cells = (f"{cell:{'>' if column[:1] == '>' else '<'}{width}}"
                      for cell, column, width in zip(row, columns, widths, strict=True))  # fmt: skip
@@ -147,4 +171,8 @@ def _print_plain(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> No
 
 def _clean(text: str) -> str:
     """Without control characters, which a name in a file might hold; line breaks stay."""
-    return text if text.isprintable() else "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    )

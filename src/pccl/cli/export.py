@@ -9,7 +9,7 @@ import click
 
 from pccl.cli.console import check_writable, examples, print_facts
 from pccl.cli.options import format_options, given_options
-from pccl.export.registry import FORMATS, find_format
+from pccl.formats.registry import FORMATS, find_format
 
 __all__ = ["export"]
 
@@ -24,8 +24,22 @@ __all__ = ["export"]
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-f", "--format", "name", metavar="NAME", help="One of those below. Default: what OUT ends with.")
-@click.option("-o", "--output", "out", metavar="OUT", required=True, type=click.Path(path_type=Path), help="To write.")
+@click.option(
+    "-f",
+    "--format",
+    "name",
+    metavar="NAME",
+    help="One of those below. Default: what OUT ends with.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    metavar="OUT",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="To write.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @format_options({name: (f, f.options) for name, f in FORMATS.items()})
 def export(file: Path, name: str | None, out: Path, quiet: bool, **flags: Any) -> None:
@@ -35,8 +49,10 @@ def export(file: Path, name: str | None, out: Path, quiet: bool, **flags: Any) -
     if chosen.suffixes:  # a file, and not a folder
         check_writable(out, (out.suffix,), "it")
     from pccl.algorithm import load
-    from pccl.export import export as write
+    from pccl.formats import export as write
 
     facts = write(load(file), out, chosen.name, **options)
     if not quiet:
-        print_facts({"format": f"{chosen.name}, {chosen.description}", **facts, "written to": str(out)})
+        print_facts(
+            {"format": f"{chosen.name}, {chosen.description}", **facts, "written to": str(out)}
+        )

@@ -21,15 +21,42 @@ __all__ = ["import_file"]
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-t", "--topology", metavar="TEXT", required=True, help="The network: mesh:8x8, or a file.")
-@click.option("-s", "--size", metavar="SIZE", required=True, help="Buffer of one rank with its unit: 8MiB.")
-@click.option("-g", "--group", metavar="NPUS", help="The NPU of each rank: 0-7, 0-56:8. Default: all NPUs.")
-@click.option("--members", metavar="RANKS", help="The ranks that the collective is for, if others only relay.")
-@click.option("--unroll", is_flag=True, help="Replace switches by direct links between the NPUs that they join.")
-@click.option("-o", "--output", "out", metavar="FILE", required=True, type=click.Path(path_type=Path), help="To write.")
+@click.option(
+    "-t", "--topology", metavar="TEXT", required=True, help="The network: mesh:8x8, or a file."
+)
+@click.option(
+    "-s", "--size", metavar="SIZE", required=True, help="Buffer of one rank with its unit: 8MiB."
+)
+@click.option(
+    "-g", "--group", metavar="NPUS", help="The NPU of each rank: 0-7, 0-56:8. Default: all NPUs."
+)
+@click.option(
+    "--members", metavar="RANKS", help="The ranks that the collective is for, if others only relay."
+)
+@click.option(
+    "--unroll",
+    is_flag=True,
+    help="Replace switches by direct links between the NPUs that they join.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="To write.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def import_file(
-    file: Path, topology: str, size: str, group: str | None, members: str | None, unroll: bool, out: Path, quiet: bool
+    file: Path,
+    topology: str,
+    size: str,
+    group: str | None,
+    members: str | None,
+    unroll: bool,
+    out: Path,
+    quiet: bool,
 ) -> None:
     """Read an MSCCL-IR XML FILE as an algorithm on a network, and save it as a .pccl file.
 
@@ -37,7 +64,7 @@ def import_file(
     """
     check_writable(out, (".pccl",), "an algorithm")
     from pccl.collective import parse_group
-    from pccl.export import import_msccl
+    from pccl.formats import import_msccl
     from pccl.topology import parse_topology
 
     network = parse_topology(topology)

@@ -21,7 +21,17 @@ __all__ = ["show", "verify"]
 
 _FEW = 60  # transfers that are shown without being asked for
 _FILE = click.Path(path_type=Path)
-_COLUMNS = (">start us", ">arrival us", ">chunk", "collective", "from", "to", ">link", ">bytes", "receiver")
+_COLUMNS = (
+    ">start us",
+    ">arrival us",
+    ">chunk",
+    "collective",
+    "from",
+    "to",
+    ">link",
+    ">bytes",
+    "receiver",
+)
 
 
 @click.command(
@@ -43,7 +53,9 @@ def verify(files: tuple[Path, ...], as_json: bool, quiet: bool) -> int:
     for file in files:
         status, text, facts = _check(file)
         worst = max(worst, status)
-        results.append({"file": str(file), "correct": not status} | facts | ({"error": text} if status else {}))
+        results.append(
+            {"file": str(file), "correct": not status} | facts | ({"error": text} if status else {})
+        )
         if status:
             print_error(text)
         elif not (quiet or as_json):
@@ -62,15 +74,23 @@ def verify(files: tuple[Path, ...], as_json: bool, quiet: bool) -> int:
     ),
 )
 @click.argument("file", type=_FILE)
-@click.option("--transfers", is_flag=True, help=f"Print the transfers even if there are more than {_FEW}.")
-@click.option("--limit", metavar="N", type=click.IntRange(0), help="Print at most this many transfers.")
+@click.option(
+    "--transfers", is_flag=True, help=f"Print the transfers even if there are more than {_FEW}."
+)
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(0), help="Print at most this many transfers."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 def show(file: Path, transfers: bool, limit: int | None, as_json: bool) -> None:
     """Summarize a .pccl file, and list its transfers in the order of time if they are few."""
     from pccl.algorithm import load
 
     algorithm = load(file)
-    count = len(algorithm.transfers) if transfers or limit is not None or len(algorithm.transfers) <= _FEW else 0
+    count = (
+        len(algorithm.transfers)
+        if transfers or limit is not None or len(algorithm.transfers) <= _FEW
+        else 0
+    )
     count = count if limit is None else min(count, limit)
     if as_json:
         print_json(_document(algorithm, file, count if transfers or limit is not None else 0))
@@ -104,12 +124,18 @@ def _check(file: Path) -> tuple[int, str, dict[str, Any]]:
         return 1, f"{file}: {error}", facts
     except PcclError as error:
         return 2, str(error), facts
-    return 0, f"{file}: correct: {_what(algorithm)}", facts | {"duration_ps": int(algorithm.duration)}
+    return (
+        0,
+        f"{file}: correct: {_what(algorithm)}",
+        facts | {"duration_ps": int(algorithm.duration)},
+    )
 
 
 def _what(algorithm: Algorithm) -> str:
     kinds = Counter(collective.kind for collective in algorithm.collectives)
-    tasks = " and ".join(kind if number == 1 else f"{number} x {kind}" for kind, number in kinds.items())
+    tasks = " and ".join(
+        kind if number == 1 else f"{number} x {kind}" for kind, number in kinds.items()
+    )
     counts = f"{len(algorithm.transfers):,} transfers deliver {len(algorithm.conditions):,} chunks"
     return f"{tasks} on {algorithm.topology.name}; {counts} in {algorithm.duration_text}"
 

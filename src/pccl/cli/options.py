@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pccl.export.registry import Format, Option
+from pccl.formats.registry import Format, Option
 
 __all__ = ["format_options", "given_options"]
 
@@ -22,7 +22,9 @@ def format_options(formats: Options) -> Callable[[Callable[..., Any]], Callable[
         for option in own:
             known = options.get(option.name, option)
             choices = tuple(dict.fromkeys(known.choices + option.choices))
-            options[option.name] = Option(known.name, known.kind, known.help, choices, known.opposite)
+            options[option.name] = Option(
+                known.name, known.kind, known.help, choices, known.opposite
+            )
             users.setdefault(option.name, []).append(name)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,12 +35,16 @@ def format_options(formats: Options) -> Callable[[Callable[..., Any]], Callable[
     return decorate
 
 
-def given_options(chosen: Format, own: tuple[Option, ...], flags: Mapping[str, Any]) -> dict[str, Any]:
+def given_options(
+    chosen: Format, own: tuple[Option, ...], flags: Mapping[str, Any]
+) -> dict[str, Any]:
     """Those flags that were given, by keyword, unless one is not for this format."""
     given = {name: value for name, value in flags.items() if value is not None}
     chosen.refuse_others(given, own, lambda name: f"--{name.replace('_', '-')}")
     kinds = {option.name: option.kind for option in own}
-    return {name: _ranks(value) if kinds[name] == "ranks" else value for name, value in given.items()}
+    return {
+        name: _ranks(value) if kinds[name] == "ranks" else value for name, value in given.items()
+    }
 
 
 def _flag(option: Option, formats: list[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

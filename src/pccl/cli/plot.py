@@ -31,20 +31,33 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 @click.argument("file")
 @click.option("-k", "--kind", metavar="KIND", required=True, help=f"One of {', '.join(KINDS)}.")
 @click.option(
-    "-o", "--output", "out", metavar="OUT", required=True, type=click.Path(path_type=Path), help="A .svg, .png or .pdf."
+    "-o",
+    "--output",
+    "out",
+    metavar="OUT",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A .svg, .png or .pdf.",
 )
-@click.option("--against", metavar="NAMES", help="[utilization] Baselines to set beside it: direct,ring.")
 @click.option(
-    "--links", metavar="N", type=click.IntRange(1), help="[timeline] How many links, the busiest. Default: 40."
+    "--against", metavar="NAMES", help="[utilization] Baselines to set beside it: direct,ring."
+)
+@click.option(
+    "--links",
+    metavar="N",
+    type=click.IntRange(1),
+    help="[timeline] How many links, the busiest. Default: 40.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-def plot(file: str, kind: str, out: Path, against: str | None, links: int | None, quiet: bool) -> None:
+def plot(
+    file: str, kind: str, out: Path, against: str | None, links: int | None, quiet: bool
+) -> None:
     """Draw the algorithm of a .pccl FILE.
 
     For the kind topology, FILE may also be a network: a line of text such as mesh:8x8, or a file.
     """
-    from pccl.report.figures import find_kind
-    from pccl.report.figures import plot as draw
+    from pccl.reporting.figures import find_kind
+    from pccl.reporting.figures import plot as draw
 
     given: dict[str, Any] = {"against": against, "links": links}
     options = {name: value for name, value in given.items() if value is not None}

@@ -29,7 +29,13 @@ __all__ = ["report"]
 @click.option("--no-verify", is_flag=True, help="Do not check the algorithm first.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def report(
-    file: Path, out: Path, names: tuple[str, ...], no_baselines: bool, no_bound: bool, no_verify: bool, quiet: bool
+    file: Path,
+    out: Path,
+    names: tuple[str, ...],
+    no_baselines: bool,
+    no_bound: bool,
+    no_verify: bool,
+    quiet: bool,
 ) -> None:
     """Write a page about the algorithm of a .pccl FILE: what was asked and found, and what happens over time.
 
@@ -39,7 +45,7 @@ def report(
         raise click.UsageError("--baseline and --no-baselines exclude each other")
     check_writable(out, (".html", ".htm"), "a report")
     from pccl.algorithm import load
-    from pccl.report import report as write
+    from pccl.reporting import report as write
 
     with progress(quiet) as line:
         facts = write(

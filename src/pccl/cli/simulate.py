@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pccl._arrays import Ints
 from pccl.cli.console import examples, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from pccl.analysis import Simulation, Timeline
 
 __all__ = ["simulate"]
@@ -43,13 +41,39 @@ _COLUMNS = (">planned us", ">start us", ">free us", ">arrival us", ">chunk", "li
     help="How links serve: in the planned order, or as chunks become ready.",
 )
 @click.option(
-    "--slow", metavar="LINK=FACTOR", multiple=True, help="A link that takes so many times longer. Repeatable."
+    "--slow",
+    metavar="LINK=FACTOR",
+    multiple=True,
+    help="A link that takes so many times longer. Repeatable.",
 )
-@click.option("--jitter", metavar="SHARE", type=float, default=0.0, help="Transmissions take up to this share longer.")
-@click.option("--seed", metavar="N", type=click.IntRange(0), default=0, help="For the jitter. Default: 0.")
-@click.option("-t", "--topology", metavar="TEXT", help="A network with the same links whose figures count instead.")
-@click.option("--chunk", metavar="N", type=int, help="Print the transfers of this chunk, in the order of time.")
-@click.option("--link", metavar="N", type=int, help="Print the transfers over this link, in the order of time.")
+@click.option(
+    "--jitter",
+    metavar="SHARE",
+    type=float,
+    default=0.0,
+    help="Transmissions take up to this share longer.",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(0), default=0, help="For the jitter. Default: 0."
+)
+@click.option(
+    "-t",
+    "--topology",
+    metavar="TEXT",
+    help="A network with the same links whose figures count instead.",
+)
+@click.option(
+    "--chunk",
+    metavar="N",
+    type=int,
+    help="Print the transfers of this chunk, in the order of time.",
+)
+@click.option(
+    "--link",
+    metavar="N",
+    type=int,
+    help="Print the transfers over this link, in the order of time.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 def simulate(
     file: Path,
@@ -79,7 +103,11 @@ def simulate(
     if link is not None:
         timelines["link_timeline"] = result.link_timeline(link)
     if as_json:
-        given = {"slowdown": {str(link): factor for link, factor in factors.items()}, "jitter": jitter, "seed": seed}
+        given = {
+            "slowdown": {str(link): factor for link, factor in factors.items()},
+            "jitter": jitter,
+            "seed": seed,
+        }
         tables = {name: list(_documents(timeline)) for name, timeline in timelines.items()}
         print_json(_document(file, result) | given | tables)
         return
@@ -94,11 +122,17 @@ def _factor(text: str) -> tuple[int, float]:
     try:
         return int(link), float(factor)
     except ValueError:
-        raise click.UsageError(f"--slow {text!r} is not a link and a factor, such as 3=2.0") from None
+        raise click.UsageError(
+            f"--slow {text!r} is not a link and a factor, such as 3=2.0"
+        ) from None
 
 
 def _document(file: Path, result: Simulation) -> dict[str, object]:
-    topology, planned, finish = result.algorithm.topology, int(result.algorithm.duration), int(result.finish)
+    topology, planned, finish = (
+        result.algorithm.topology,
+        int(result.algorithm.duration),
+        int(result.finish),
+    )
     return {
         "file": str(file),
         "discipline": result.discipline,
@@ -106,7 +140,9 @@ def _document(file: Path, result: Simulation) -> dict[str, object]:
         "finish_ps": finish,
         "finish_over_planned": finish / planned if planned else 1.0,
         "utilization": float(result.utilization.mean()) if len(result.utilization) else 0.0,
-        "utilization_over_time": [round(share, 6) for share in result.utilization_over_time(_INTERVALS).tolist()],
+        "utilization_over_time": [
+            round(share, 6) for share in result.utilization_over_time(_INTERVALS).tolist()
+        ],
         "busiest_links": [
             {
                 "link": link,
@@ -118,7 +154,8 @@ def _document(file: Path, result: Simulation) -> dict[str, object]:
             for link in _largest(result.link_busy)
         ],
         "latest_chunks": [
-            {"chunk": chunk, "finish_ps": int(result.chunk_finish[chunk])} for chunk in _largest(result.chunk_finish)
+            {"chunk": chunk, "finish_ps": int(result.chunk_finish[chunk])}
+            for chunk in _largest(result.chunk_finish)
         ],
     }
 
@@ -130,7 +167,9 @@ def _facts(file: Path, result: Simulation) -> dict[str, str]:
     change = f"{finish / planned - 1:+.1%}" if planned and finish != planned else "as planned"
     facts = {
         "file": str(file),
-        "served": "in the planned order" if result.discipline == "planned" else "first come, first served",
+        "served": "in the planned order"
+        if result.discipline == "planned"
+        else "first come, first served",
         "planned": time_text(planned),
         "finish": f"{time_text(finish)}, {change}",
     }
@@ -139,7 +178,10 @@ def _facts(file: Path, result: Simulation) -> dict[str, str]:
     text, shares = result.algorithm.topology.link_text, result.utilization
     over_time = result.utilization_over_time(_INTERVALS)
     busiest = [f"{shares[link]:.1%} {text(link)}" for link in _largest(result.link_busy)]
-    latest = [f"{chunk} at {time_text(int(result.chunk_finish[chunk]))}" for chunk in _largest(result.chunk_finish)]
+    latest = [
+        f"{chunk} at {time_text(int(result.chunk_finish[chunk]))}"
+        for chunk in _largest(result.chunk_finish)
+    ]
     return facts | {
         "links": f"{shares.mean():.1%} busy on average; over time {' '.join(f'{share:.0%}' for share in over_time)}",
         "busiest": f"\n{'':<13}".join(busiest),
@@ -147,7 +189,7 @@ def _facts(file: Path, result: Simulation) -> dict[str, str]:
     }
 
 
-def _largest(values: NDArray[np.int64]) -> list[int]:
+def _largest(values: Ints) -> list[int]:
     """Numbers of the few largest values, the largest first; of equal ones, the first."""
     import numpy as np
 
@@ -164,6 +206,8 @@ def _documents(timeline: Timeline) -> Iterator[dict[str, int]]:
 def _rows(result: Simulation, timeline: Timeline) -> Iterator[tuple[object, ...]]:
     planned = result.algorithm.transfers.start[timeline.transfer].tolist()
     columns = (column.tolist() for column in timeline)
-    for (_, chunk, link, start, free, arrival), plan in zip(zip(*columns, strict=True), planned, strict=True):
+    for (_, chunk, link, start, free, arrival), plan in zip(
+        zip(*columns, strict=True), planned, strict=True
+    ):
         moments = (f"{moment / 1e6:,.3f}" for moment in (plan, start, free, arrival))
         yield *moments, chunk, result.algorithm.topology.link_text(link)

@@ -31,11 +31,26 @@ __all__ = ["synthesize"]
 @task_options
 @solver_options
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(0), help="Breaks ties; the same seed gives the same result. Default: 0."
+    "--seed",
+    metavar="N",
+    type=click.IntRange(0),
+    help="Breaks ties; the same seed gives the same result. Default: 0.",
 )
-@click.option("--method", metavar="NAME", help="earliest-arrival, price-guided or flooding. Default: the best.")
-@click.option("--order", metavar="NAME", help="Order of placement: farthest-first, rounds, random. Default: the best.")
-@click.option("--routes", metavar="NAME", help="minimal (shortest routes) or any (detours). Default: as needed.")
+@click.option(
+    "--method",
+    metavar="NAME",
+    help="earliest-arrival, price-guided or flooding. Default: the best.",
+)
+@click.option(
+    "--order",
+    metavar="NAME",
+    help="Order of placement: farthest-first, rounds, random. Default: the best.",
+)
+@click.option(
+    "--routes",
+    metavar="NAME",
+    help="minimal (shortest routes) or any (detours). Default: as needed.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not check the result.")
 @click.option(
     "-o",
@@ -47,7 +62,9 @@ __all__ = ["synthesize"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors (and --json).")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of spec files and exit.")
-def synthesize(spec: Path | None, no_verify: bool, as_json: bool, quiet: bool, schema: bool, **flags: Any) -> None:
+def synthesize(
+    spec: Path | None, no_verify: bool, as_json: bool, quiet: bool, schema: bool, **flags: Any
+) -> None:
     """Find an algorithm for collectives on a network, given by flags or by a SPEC file."""
     if schema:
         from pccl.spec import spec_schema
@@ -61,12 +78,19 @@ def synthesize(spec: Path | None, no_verify: bool, as_json: bool, quiet: bool, s
     if task.output is not None:
         algorithm.save(task.output)
     if as_json or not quiet:
-        from pccl.analysis import lower_bound
+        from pccl.bounds import lower_bound
 
-        bound = lower_bound(task.topology, *task.collectives)  # for any number of chunks, if none is given
+        bound = lower_bound(
+            task.topology, *task.collectives
+        )  # for any number of chunks, if none is given
         gap = int(algorithm.duration) / int(bound.value) - 1 if bound.value else 0.0
     if as_json:
-        proof = {"verified": not no_verify, "bound_ps": int(bound.value), "bound_kind": bound.kind, "gap": gap}
+        proof = {
+            "verified": not no_verify,
+            "bound_ps": int(bound.value),
+            "bound_kind": bound.kind,
+            "gap": gap,
+        }
         print_json(describe(algorithm, task.output) | proof)
     elif not quiet:
         lines = {
@@ -107,4 +131,11 @@ def _run(task: Spec, verify: bool, quiet: bool) -> Algorithm:
         from pccl.synthesis import synthesize  # takes a moment: Numba
 
         log = None if report is None else print_log()
-        return synthesize(task.topology, *task.collectives, **task.settings, verify=verify, progress=report, log=log)
+        return synthesize(
+            task.topology,
+            *task.collectives,
+            **task.settings,
+            verify=verify,
+            progress=report,
+            log=log,
+        )

@@ -42,9 +42,16 @@ def read_task(spec: Path | None, flags: dict[str, Any]) -> Spec:
 
 _OPTIONS = (
     click.argument("spec", required=False, type=click.Path(path_type=Path)),
-    click.option("-t", "--topology", metavar="TEXT", help="The network: mesh:8x8, or a file. See 'pccl topology'."),
+    click.option(
+        "-t",
+        "--topology",
+        metavar="TEXT",
+        help="The network: mesh:8x8, or a file. See 'pccl topology'.",
+    ),
     click.option("-c", "--collective", metavar="KIND", help=f"One of {', '.join(KINDS)}."),
-    click.option("-s", "--size", metavar="SIZE", help="Buffer of one NPU with its unit: 8MiB, 1GB, 4KiB."),
+    click.option(
+        "-s", "--size", metavar="SIZE", help="Buffer of one NPU with its unit: 8MiB, 1GB, 4KiB."
+    ),
     click.option(
         "-g",
         "--group",
@@ -52,10 +59,19 @@ _OPTIONS = (
         multiple=True,
         help="NPUs that take part: 0-7, 0-3,8, 0-56:8. Repeat it for several groups at once. Default: all.",
     ),
-    click.option("--mesh", metavar="DIMS", help="Arrange the ranks row by row: dp=8,tp=8. Goes with --along."),
-    click.option("--along", metavar="DIM", help="One collective per process group along this dimension of the mesh."),
     click.option(
-        "--chunks", metavar="N", type=click.IntRange(1), help="Pieces every share is cut into. Default: the best."
+        "--mesh", metavar="DIMS", help="Arrange the ranks row by row: dp=8,tp=8. Goes with --along."
+    ),
+    click.option(
+        "--along",
+        metavar="DIM",
+        help="One collective per process group along this dimension of the mesh.",
+    ),
+    click.option(
+        "--chunks",
+        metavar="N",
+        type=click.IntRange(1),
+        help="Pieces every share is cut into. Default: the best.",
     ),
     click.option(
         "--root",
@@ -63,7 +79,12 @@ _OPTIONS = (
         type=click.IntRange(0),
         help="Root of broadcast, reduce, scatter, gather. Default: the first.",
     ),
-    click.option("--cyclic", is_flag=True, default=None, help="send-recv: the last member sends to the first."),
+    click.option(
+        "--cyclic",
+        is_flag=True,
+        default=None,
+        help="send-recv: the last member sends to the first.",
+    ),
 )
 
 
@@ -83,21 +104,29 @@ _SOLVER = (
         metavar="NAME",
         help="fast (one pass), balanced (within 1% of the bound), thorough. Default: balanced.",
     ),
-    click.option("--time-limit", metavar="SECONDS", type=float, help="Take the best found by then."),
-    click.option("--gap", metavar="SHARE", callback=_share, help="Stop this close to the bound: 5% or 0.05."),
+    click.option(
+        "--time-limit", metavar="SECONDS", type=float, help="Take the best found by then."
+    ),
+    click.option(
+        "--gap", metavar="SHARE", callback=_share, help="Stop this close to the bound: 5% or 0.05."
+    ),
 )
 
 
 def _from_flags(flags: dict[str, Any]) -> Spec:
     for name, example in (("topology", "mesh:8x8"), ("collective", "all-to-all")):
         if flags[name] is None:
-            raise click.UsageError(f"give a spec file, or --topology and --collective; for example --{name} {example}")
+            raise click.UsageError(
+                f"give a spec file, or --topology and --collective; for example --{name} {example}"
+            )
     from pccl.spec import CollectiveEntry, Spec, check_mesh, collectives_of, normal_kind
     from pccl.topology import parse_topology
 
     kind = normal_kind(flags["collective"])
     if kind not in KINDS:
-        raise click.UsageError(f"{kind} does not fit into flags; describe it in a spec file (docs/spec.md)")
+        raise click.UsageError(
+            f"{kind} does not fit into flags; describe it in a spec file (docs/spec.md)"
+        )
     topology = parse_topology(flags["topology"])
     mesh = None if flags["mesh"] is None else _mesh(flags["mesh"])
     if mesh is not None:
@@ -123,7 +152,9 @@ def _mesh(text: str) -> Any:
     for part in text.split(","):
         name, _, size = (word.strip() for word in part.partition("="))
         if not name or not (size.isascii() and size.isdecimal() and len(size) < 10):
-            raise click.UsageError(f"--mesh {text!r}: {part.strip()!r} is not name=size; write for example dp=8,tp=8")
+            raise click.UsageError(
+                f"--mesh {text!r}: {part.strip()!r} is not name=size; write for example dp=8,tp=8"
+            )
         names.append(name)
         sizes.append(int(size))
     return device_mesh(sizes, names)
@@ -141,5 +172,7 @@ def _from_file(path: Path, flags: dict[str, Any]) -> Spec:
     added = {name: flags[name] for name in _SHARED if flags[name] is not None}
     for name in added:
         if getattr(spec, name) is not None:
-            raise click.UsageError(f"{path} gives {name!r} already; leave out --{name.replace('_', '-')}")
+            raise click.UsageError(
+                f"{path} gives {name!r} already; leave out --{name.replace('_', '-')}"
+            )
     return replace(spec, **added)

@@ -72,11 +72,16 @@ def _list_zoo(as_json: bool) -> None:
         keys = ("name", "arguments", "description", "example", "flags", "speeds")
         print_json([{key: getattr(entry, key) for key in keys} for entry in entries])
         return
-    rows = [(f"{e.name}{_argument_text(e.arguments)}", e.description, e.example, ", ".join(e.flags)) for e in entries]
+    rows = [
+        (f"{e.name}{_argument_text(e.arguments)}", e.description, e.example, ", ".join(e.flags))
+        for e in entries
+    ]
     print_table(("network", "what it is", "example", "flags"), rows, len(rows))
     if not rows:
         return
-    click.echo("\n'pccl topology TEXT' describes one; files and products ('ring:4 x switch:8') work as well.")
+    click.echo(
+        "\n'pccl topology TEXT' describes one; files and products ('ring:4 x switch:8') work as well."
+    )
 
 
 def _argument_text(arguments: str) -> str:
@@ -117,7 +122,9 @@ def _speeds(network: Topology) -> dict[str, str]:
         if len(texts) == 1:
             facts[name] = texts[0]
         elif 1 < len(texts) <= 4:
-            facts[name] = ", ".join(f"{text} ({n:,} links)" for text, n in zip(texts, counts.tolist(), strict=True))
+            facts[name] = ", ".join(
+                f"{text} ({n:,} links)" for text, n in zip(texts, counts.tolist(), strict=True)
+            )
         elif texts:
             facts[name] = f"{texts[0]} to {texts[-1]}"
     return facts
@@ -144,7 +151,9 @@ def diameter(network: Topology) -> tuple[int | None, str]:
             return hops, ""
         before = reached.copy()
         if len(links):
-            reached[entered] |= np.bitwise_or.reduceat(before[network.src[links]], offsets[:-1][entered])
+            reached[entered] |= np.bitwise_or.reduceat(
+                before[network.src[links]], offsets[:-1][entered]
+            )
         if np.array_equal(before, reached):
             break
     row = int(np.argmax(missing.any(axis=1)))
@@ -165,7 +174,9 @@ def _print_devices(network: Topology) -> None:
             limits.append(f"buffer of {network.buffer[device]}" if network.buffer[device] else "")
             limits.append("" if network.multicast[device] else "no multicast")
         out, into = ((column == device).sum() for column in (network.src, network.dst))
-        rows.append((device, network.labels[device], kind, out, into, ", ".join(filter(None, limits))))
+        rows.append(
+            (device, network.labels[device], kind, out, into, ", ".join(filter(None, limits)))
+        )
     click.echo()
     print_table((">device", "name", "kind", ">links out", ">links in", "limits"), rows, len(rows))
 
@@ -182,7 +193,10 @@ def _link_rows(network: Topology) -> Iterator[tuple[object, ...]]:
 
     for link in range(network.num_links):
         src, dst = (network.device_text(int(column[link])) for column in (network.src, network.dst))
-        bandwidth, latency = BytesPerSecond(network.bandwidth[link]), Picoseconds(network.latency[link])
+        bandwidth, latency = (
+            BytesPerSecond(network.bandwidth[link]),
+            Picoseconds(network.latency[link]),
+        )
         yield link, src, dst, bandwidth, latency, "exclusive" if network.exclusive[link] else ""
 
 
@@ -190,5 +204,9 @@ def _document(network: Topology) -> dict[str, Any]:
     from pccl.topology import topology_to_dict
 
     hops, _ = diameter(network)
-    counts = {"num_npus": network.num_npus, "num_switches": len(network.switches), "num_links": network.num_links}
+    counts = {
+        "num_npus": network.num_npus,
+        "num_switches": len(network.switches),
+        "num_links": network.num_links,
+    }
     return counts | {"diameter_hops": hops, "topology": topology_to_dict(network)}

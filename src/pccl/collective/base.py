@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.collective.conditions import Conditions
 from pccl.collective.groups import format_group
 from pccl.errors import CollectiveError
@@ -18,7 +18,6 @@ from pccl.units import Bytes, Size, parse, whole
 
 __all__ = ["Collective", "check_npu", "npu_numbers", "yes_or_no"]
 
-Ints = NDArray[np.int64]
 _MOST_CHUNKS = 2**31 - 1  # pieces are numbered in 32 bits
 
 
@@ -57,9 +56,13 @@ class Collective:
             return
         chunks = whole(self.chunks)
         if chunks is None or chunks < 1:
-            raise CollectiveError(f"{self.kind}: chunks must be a positive whole number, not {self.chunks!r}")
+            raise CollectiveError(
+                f"{self.kind}: chunks must be a positive whole number, not {self.chunks!r}"
+            )
         if chunks > _MOST_CHUNKS:
-            raise CollectiveError(f"{self.kind}: {chunks} chunks are too many; {_MOST_CHUNKS} is the limit")
+            raise CollectiveError(
+                f"{self.kind}: {chunks} chunks are too many; {_MOST_CHUNKS} is the limit"
+            )
         self._set("chunks", chunks)
 
     @property
@@ -105,9 +108,17 @@ class Collective:
 
     def __str__(self) -> str:
         """One line for people."""
-        who = "all NPUs" if self.group is None else f"{len(self.ranks)} NPUs ({_shortened(format_group(self.ranks))})"
+        who = (
+            "all NPUs"
+            if self.group is None
+            else f"{len(self.ranks)} NPUs ({_shortened(format_group(self.ranks))})"
+        )
         text = f"{self.kind} of {self.size} among {who}"
-        return text if self.chunks is None else f"{text}, {self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}"
+        return (
+            text
+            if self.chunks is None
+            else f"{text}, {self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that :func:`collective_from_dict` reads back."""
@@ -123,9 +134,13 @@ def check_npu(topology: Topology, device: int, what: str) -> None:
     """Raise unless the device is an NPU of the topology."""
     if not 0 <= device < topology.num_devices:
         present = _shortened(format_group(topology.npus.tolist()))
-        raise CollectiveError(f"{what}: there is no NPU {device} in {topology.name}, which has NPUs {present}")
+        raise CollectiveError(
+            f"{what}: there is no NPU {device} in {topology.name}, which has NPUs {present}"
+        )
     if topology.is_switch(device):
-        raise CollectiveError(f"{what}: device {device} ({topology.labels[device]}) is a switch, not an NPU")
+        raise CollectiveError(
+            f"{what}: device {device} ({topology.labels[device]}) is a switch, not an NPU"
+        )
     if device not in topology.npus:
         raise CollectiveError(f"{what}: NPU {device} is absent from {topology.name}")
 

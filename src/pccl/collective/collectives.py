@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.collective.base import Collective, yes_or_no
 from pccl.collective.conditions import Conditions
 from pccl.errors import CollectiveError
@@ -31,8 +31,6 @@ __all__ = [
     "Scatter",
     "SendRecv",
 ]
-
-Ints = NDArray[np.int64]
 
 
 class AllGather(Collective):
@@ -62,7 +60,9 @@ class ReduceScatter(Collective):
         n, size = len(group), self._cut(len(group))
         sources = np.broadcast_to(group, (n * self.pieces, n))
         destinations = np.repeat(group[:, None], self.pieces, axis=0)
-        return Conditions.of(size, np.tile(np.arange(self.pieces), n), sources, destinations, reduces=True)
+        return Conditions.of(
+            size, np.tile(np.arange(self.pieces), n), sources, destinations, reduces=True
+        )
 
 
 class AllReduce(Collective):
@@ -73,7 +73,9 @@ class AllReduce(Collective):
     def _conditions(self, group: Ints) -> Conditions:
         n, size = len(group), self._cut(len(group))
         members = np.broadcast_to(group, (n * self.pieces, n))
-        return Conditions.of(size, np.tile(np.arange(self.pieces), n), members, members, reduces=True)
+        return Conditions.of(
+            size, np.tile(np.arange(self.pieces), n), members, members, reduces=True
+        )
 
 
 class AllToAll(Collective):
@@ -85,7 +87,9 @@ class AllToAll(Collective):
         n, size = len(group), self._cut(len(group))
         sources = np.repeat(group, (n - 1) * self.pieces)[:, None]
         destinations = np.repeat(_others(group).ravel(), self.pieces)[:, None]
-        return Conditions.of(size, np.tile(np.arange(self.pieces), n * (n - 1)), sources, destinations)
+        return Conditions.of(
+            size, np.tile(np.arange(self.pieces), n * (n - 1)), sources, destinations
+        )
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,10 @@ class AllToAllV(Collective):
     kind = "all-to-all-v"
 
     def __init__(
-        self, matrix: Sequence[Sequence[int | str]], group: Iterable[int] | None = None, chunks: int | None = None
+        self,
+        matrix: Sequence[Sequence[int | str]],
+        group: Iterable[int] | None = None,
+        chunks: int | None = None,
     ) -> None:
         for name, value in (("matrix", matrix), ("group", group), ("chunks", chunks)):
             self._set(name, value)
@@ -121,11 +128,15 @@ class AllToAllV(Collective):
         try:
             rows = [list(row) for row in self.matrix]
         except TypeError:
-            raise CollectiveError(f"{self.kind}: the matrix must be a list of rows, not {self.matrix!r}") from None
+            raise CollectiveError(
+                f"{self.kind}: the matrix must be a list of rows, not {self.matrix!r}"
+            ) from None
         self._set("matrix", tuple(tuple(self._entry(entry) for entry in row) for row in rows))
         for i, row in enumerate(self.matrix):
             if len(row) != len(self.matrix):
-                raise CollectiveError(f"{self.kind}: row {i} has {len(row)} entries; the matrix must be square")
+                raise CollectiveError(
+                    f"{self.kind}: row {i} has {len(row)} entries; the matrix must be square"
+                )
         self._set("size", Bytes(max((sum(map(int, row)) for row in self.matrix), default=0)))
         self._check_shared()
         if self.group is not None:
@@ -135,14 +146,18 @@ class AllToAllV(Collective):
         if not isinstance(entry, str):
             count = whole(entry)
             if count is None or count < 0:
-                raise CollectiveError(f"{self.kind}: the matrix holds {entry!r}; bytes are whole and not negative")
+                raise CollectiveError(
+                    f"{self.kind}: the matrix holds {entry!r}; bytes are whole and not negative"
+                )
             entry = Bytes(count)
         return int(parse(Bytes, entry, f"entry of the matrix of {self.kind}"))
 
     def _check_fits(self, members: int) -> None:
         if members != len(self.matrix):
             rows = len(self.matrix)
-            raise CollectiveError(f"{self.kind}: the matrix is {rows} x {rows}, but the group has {members} members")
+            raise CollectiveError(
+                f"{self.kind}: the matrix is {rows} x {rows}, but the group has {members} members"
+            )
 
     def _conditions(self, group: Ints) -> Conditions:
         self._check_fits(len(group))
@@ -173,7 +188,9 @@ class _Rooted(Collective):
         if self.root is not None:
             root = whole(self.root)
             if root is None:
-                raise CollectiveError(f"{self.kind}: the root must be the number of an NPU, not {self.root!r}")
+                raise CollectiveError(
+                    f"{self.kind}: the root must be the number of an NPU, not {self.root!r}"
+                )
             self._set("root", root)
         super()._check_shared()
 
@@ -208,7 +225,9 @@ class Reduce(_Rooted):
     def _conditions(self, group: Ints) -> Conditions:
         (root, _), size = self._root_and_rest(group), self._cut(1)
         pieces = np.arange(self.pieces)
-        return Conditions.of(size, pieces, _rows(group, self.pieces), _rows(root, self.pieces), reduces=True)
+        return Conditions.of(
+            size, pieces, _rows(group, self.pieces), _rows(root, self.pieces), reduces=True
+        )
 
 
 class Scatter(_Rooted):
@@ -256,12 +275,16 @@ class SendRecv(Collective):
 
     def _conditions(self, group: Ints) -> Conditions:
         if len(group) < 2:
-            raise CollectiveError(f"{self.kind} needs a sender and a receiver; the group has one member")
+            raise CollectiveError(
+                f"{self.kind} needs a sender and a receiver; the group has one member"
+            )
         size = self._cut(1)
         ahead = np.roll(group, -1) if self.cyclic else group[1:]
         sources = np.repeat(group[: len(ahead)], self.pieces)[:, None]
         destinations = np.repeat(ahead, self.pieces)[:, None]
-        return Conditions.of(size, np.tile(np.arange(self.pieces), len(ahead)), sources, destinations)
+        return Conditions.of(
+            size, np.tile(np.arange(self.pieces), len(ahead)), sources, destinations
+        )
 
 
 def _others(group: Ints) -> Ints:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pccl._arrays import Bools, Indices, Ints
+
 __all__ = ["Conditions"]
 
 
@@ -33,14 +35,14 @@ class Conditions:
         Likewise the NPUs that must end with the chunk; one that has it from the start is not listed.
     """
 
-    collective: NDArray[np.int32]
-    bytes: NDArray[np.int64]
-    piece: NDArray[np.int32]
-    reduces: NDArray[np.bool_]
-    source_offsets: NDArray[np.int64]
-    source_ids: NDArray[np.int32]
-    destination_offsets: NDArray[np.int64]
-    destination_ids: NDArray[np.int32]
+    collective: Indices
+    bytes: Ints
+    piece: Indices
+    reduces: Bools
+    source_offsets: Ints
+    source_ids: Indices
+    destination_offsets: Ints
+    destination_ids: Indices
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -52,25 +54,29 @@ class Conditions:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Conditions):
             return NotImplemented
-        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
-    def sources(self, chunk: int) -> NDArray[np.int32]:
+    def sources(self, chunk: int) -> Indices:
         """NPUs that hold the chunk at the start: one, or all contributors of a reduction."""
         return self.source_ids[self.source_offsets[chunk] : self.source_offsets[chunk + 1]]
 
-    def destinations(self, chunk: int) -> NDArray[np.int32]:
+    def destinations(self, chunk: int) -> Indices:
         """NPUs that must hold the whole chunk at the end."""
-        return self.destination_ids[self.destination_offsets[chunk] : self.destination_offsets[chunk + 1]]
+        return self.destination_ids[
+            self.destination_offsets[chunk] : self.destination_offsets[chunk + 1]
+        ]
 
     @cached_property
-    def num_destinations(self) -> NDArray[np.int64]:
+    def num_destinations(self) -> Ints:
         """How many destinations each chunk has."""
         return np.diff(self.destination_offsets)
 
     @cached_property
-    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def sizes(self) -> tuple[Ints, Indices]:
         """The different chunk sizes, ascending, and for each chunk which of them it has."""
         if len(self) and np.all(self.bytes == self.bytes[0]):  # the usual case, without sorting
             return self.bytes[:1], np.zeros(len(self), np.int32)
@@ -79,7 +85,12 @@ class Conditions:
 
     @classmethod
     def of(
-        cls, size: ArrayLike, piece: ArrayLike, sources: NDArray[Any], destinations: NDArray[Any], reduces: bool = False
+        cls,
+        size: ArrayLike,
+        piece: ArrayLike,
+        sources: NDArray[Any],
+        destinations: NDArray[Any],
+        reduces: bool = False,
     ) -> Conditions:
         """Build the rows of one collective; ``sources`` and ``destinations`` have one row per chunk."""
         count = len(sources)
@@ -106,4 +117,9 @@ class Conditions:
         for name in ("source_offsets", "destination_offsets"):
             widths = [np.diff(getattr(part, name)) for part in parts]
             joined[name] = np.concatenate([[0], np.cumsum(np.concatenate(widths))]).astype(np.int64)
-        return cls(collective=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]), **joined)
+        return cls(
+            collective=np.repeat(
+                np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]
+            ),
+            **joined,
+        )

@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.collective.base import Collective, npu_numbers, yes_or_no
 from pccl.collective.conditions import Conditions
 from pccl.errors import CollectiveError
 from pccl.units import Bytes, Size, parse, whole
 
 __all__ = ["Condition", "Custom"]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -46,13 +44,17 @@ class Condition:
             ranks = npu_numbers(value, f"{name} of a condition") if one is None else (one,)
             object.__setattr__(self, name, ranks)
             if not ranks or len(set(ranks)) < len(ranks):
-                raise CollectiveError(f"a condition with {name} {list(ranks)}: there must be some, each only once")
+                raise CollectiveError(
+                    f"a condition with {name} {list(ranks)}: there must be some, each only once"
+                )
         object.__setattr__(self, "reduces", yes_or_no(self.reduces, "reduces of a condition"))
         object.__setattr__(self, "size", parse(Bytes, self.size, "size of a condition"))
         if self.size == 0:
             raise CollectiveError("a condition has a size of 0; it must be positive")
         if not self.reduces and len(self.sources) != 1:  # type: ignore[arg-type]
-            raise CollectiveError(f"a condition that does not reduce has one source, not {self.sources}")
+            raise CollectiveError(
+                f"a condition that does not reduce has one source, not {self.sources}"
+            )
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,14 @@ class Custom(Collective):
         try:
             rows = tuple(row if isinstance(row, Condition) else Condition(**row) for row in pattern)
         except TypeError as error:
-            raise CollectiveError(f"{self.kind}: the pattern must be a list of conditions: {error}") from None
+            raise CollectiveError(
+                f"{self.kind}: the pattern must be a list of conditions: {error}"
+            ) from None
         if not rows:
             raise CollectiveError(f"{self.kind}: there is no condition")
-        members = {rank for row in rows for rank in (*_ranks(row.sources), *_ranks(row.destinations))}
+        members = {
+            rank for row in rows for rank in (*_ranks(row.sources), *_ranks(row.destinations))
+        }
         self._set("pattern", rows)
         self._set("group", tuple(sorted(members)))
         self._set("size", Bytes(sum(int(row.size) for row in rows)))
@@ -87,10 +93,15 @@ class Custom(Collective):
     def _conditions(self, group: Ints) -> Conditions:  # noqa: ARG002
         parts = []
         for row in self.pattern:
-            sources, destinations = np.array(_ranks(row.sources)), np.array(_ranks(row.destinations))
+            sources, destinations = (
+                np.array(_ranks(row.sources)),
+                np.array(_ranks(row.destinations)),
+            )
             if not row.reduces:
                 destinations = destinations[destinations != sources[0]]
-            parts.append(Conditions.of(int(row.size), 0, sources[None], destinations[None], row.reduces))
+            parts.append(
+                Conditions.of(int(row.size), 0, sources[None], destinations[None], row.reduces)
+            )
         return Conditions.join(parts)
 
     def to_dict(self) -> dict[str, Any]:

@@ -46,15 +46,21 @@ class DeviceMesh:
             raise CollectiveError(f"name the dimension to group along: {', '.join(self.names)}")
         for name in names:
             if name not in self.names:
-                raise CollectiveError(f"the mesh has no dimension {name!r}; it has {', '.join(self.names)}")
+                raise CollectiveError(
+                    f"the mesh has no dimension {name!r}; it has {', '.join(self.names)}"
+                )
         along = [d for d, name in enumerate(self.names) if name in names]
         across = [d for d in range(len(self.shape)) if d not in along]
         size = math.prod(self.shape[d] for d in along)
-        ranks = np.arange(len(self)).reshape(self.shape).transpose(*across, *along).reshape(-1, size)
+        ranks = (
+            np.arange(len(self)).reshape(self.shape).transpose(*across, *along).reshape(-1, size)
+        )
         return tuple(tuple(row) for row in ranks.tolist())
 
 
-def device_mesh(shape: Sequence[int] | None = None, names: Sequence[str] | None = None, **sizes: int) -> DeviceMesh:
+def device_mesh(
+    shape: Sequence[int] | None = None, names: Sequence[str] | None = None, **sizes: int
+) -> DeviceMesh:
     """Arrange ranks in a mesh: ``device_mesh((8, 8), ("dp", "tp"))``, or in short ``device_mesh(dp=8, tp=8)``.
 
     Examples
@@ -97,12 +103,16 @@ def parse_group(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise CollectiveError(f"group {text!r}: {part.strip()!r} is not a rank or range such as 0-7 or 0-56:8")
+            raise CollectiveError(
+                f"group {text!r}: {part.strip()!r} is not a rank or range such as 0-7 or 0-56:8"
+            )
         first, last, step = (int(x) if x else None for x in match.groups())
         assert first is not None
         if step == 0 or (last is not None and last < first):
             raise CollectiveError(f"group {text!r}: {part.strip()!r} is an empty range")
-        ranks.extend(range(first, (first if last is None else last) + 1, step or 1)[: _MOST_RANKS + 1])
+        ranks.extend(
+            range(first, (first if last is None else last) + 1, step or 1)[: _MOST_RANKS + 1]
+        )
         if len(ranks) > _MOST_RANKS:
             raise CollectiveError(f"group {text!r} is beyond {_MOST_RANKS:,} ranks")
     return tuple(ranks)

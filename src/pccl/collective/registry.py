@@ -61,11 +61,15 @@ def collective_from_dict(data: Mapping[str, Any]) -> Collective:
     Broadcast(size=Bytes(1048576), group=None, chunks=None, root=2)
     """
     if not isinstance(data, Mapping):
-        raise CollectiveError(f"a collective is given by its kind and its parameters, not by {data!r}")
+        raise CollectiveError(
+            f"a collective is given by its kind and its parameters, not by {data!r}"
+        )
     arguments = dict(data)
     kind = arguments.pop("kind", None)
     if not isinstance(kind, str) or kind not in COLLECTIVES:
-        raise CollectiveError(f"there is no collective {kind!r}; there are {', '.join(COLLECTIVES)}")
+        raise CollectiveError(
+            f"there is no collective {kind!r}; there are {', '.join(COLLECTIVES)}"
+        )
     try:
         return COLLECTIVES[kind](**arguments)
     except TypeError as error:

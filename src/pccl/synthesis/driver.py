@@ -94,19 +94,31 @@ def synthesize(
     with install_timer("numba:compile", compiling.append):
         best = Solver(topology, collectives, seed, report, asked, log, begin).solve()
     seconds = time.perf_counter() - begin - sum(compiling)
-    return _built(topology, best, Provenance(f"{effort}: {best.solution}", seed, max(seconds, 0.0)), verify, report)
+    return _built(
+        topology,
+        best,
+        Provenance(f"{effort}: {best.solution}", seed, max(seconds, 0.0)),
+        verify,
+        report,
+    )
 
 
-def _built(topology: Topology, best: Best, provenance: Provenance, verify: bool, report: Report) -> Algorithm:
+def _built(
+    topology: Topology, best: Best, provenance: Provenance, verify: bool, report: Report
+) -> Algorithm:
     conditions = best.problem.conditions
     columns = assembled(best.solution, len(conditions))
-    algorithm = Algorithm.build(topology, best.collectives, *columns, provenance=provenance, conditions=conditions)
+    algorithm = Algorithm.build(
+        topology, best.collectives, *columns, provenance=provenance, conditions=conditions
+    )
     if verify:
         report(len(conditions), len(conditions), "verifying")
         try:
             check(algorithm)
         except VerificationError as error:
-            raise InternalError(f"the synthesizer made an algorithm that is wrong: {error}") from error
+            raise InternalError(
+                f"the synthesizer made an algorithm that is wrong: {error}"
+            ) from error
     return algorithm
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pccl.algorithm.core import grouped
+from pccl._arrays import Ints, offsets_of, stable_order
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.kernels import Flood, flood, prune
 from pccl.synthesis.placement import Placed, Progress
 
 __all__ = ["flooded"]
 
-Ints = NDArray[np.int64]
 SLICE = 20_000  # transfers between two looks at the world outside
 
 
@@ -34,10 +32,10 @@ def flooded(jobs: Jobs, seed: int, progress: Progress) -> Placed:
     job_of = np.empty(len(jobs), np.int32)
     job_of[number] = np.arange(len(jobs))
     job = job_of[state.job[kept]]
-    order = kept[grouped(job, len(jobs))]
+    order = kept[stable_order(job, len(jobs))]
     arc, start = state.arc[order], state.start[order]
     size = jobs.size[job_of[state.job[order]]]
-    first = np.concatenate([[0], np.cumsum(np.bincount(job, minlength=len(jobs)))])
+    first = offsets_of(np.bincount(job, minlength=len(jobs)))
     end = int((start + net.travel[size, net.kind[arc]]).max(initial=0))
     return Placed(np.arange(len(jobs)), first, arc, start, end, work=8 * count)
 
@@ -64,7 +62,9 @@ def _initial(jobs: Jobs, number: Ints, relays: bool) -> Flood:
     size = np.empty(len(jobs), np.int32)
     size[number] = jobs.size
     room = len(jobs.destination) * 5 // 4 + arcs
-    most = arcs * (2 + int(np.diff(net.first).max(initial=0)))  # touched at a time: as it becomes free, and per arrival
+    most = arcs * (
+        2 + int(np.diff(net.first).max(initial=0))
+    )  # touched at a time: as it becomes free, and per arrival
     return Flood(
         has=has,
         coming=has.copy(),

@@ -12,19 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pccl._arrays import Indices, Ints, offsets_of, take_rows
 from pccl.collective import Conditions
 from pccl.errors import InfeasibleError
-from pccl.synthesis.kernels import NEVER, Network, Tasks
+from pccl.network import LONGEST, NEVER, Network, few_sizes, network, no_way, unloaded_times
+from pccl.synthesis.kernels import Tasks
 from pccl.synthesis.orders import ORDERS
-from pccl.synthesis.ten import LONGEST, network, unloaded_times
 from pccl.topology import Topology
 
 __all__ = ["SMALL", "Jobs", "centers", "gathering", "reducing", "roots", "turned"]
 
-Ints = NDArray[np.int64]
-Indices = NDArray[np.int32]
 SMALL = 100_000  # with fewer jobs there is time for the best search, and for second opinions
-MOST_SIZE_CLASSES = 8  # for distances; more sizes share those of the next smaller class
 
 
 @dataclass(frozen=True)
@@ -54,16 +52,20 @@ class Jobs:
     @property
     def _haste(self) -> int:
         """With many jobs, a hop nearer to the destination is worth waiting for half as long as a link is held."""
-        if len(self) <= SMALL or self.distance.max() > 2**50:  # times that are multiplied must still fit
+        if (
+            len(self) <= SMALL or self.distance.max() > 2**50
+        ):  # times that are multiplied must still fit
             return 0
         return int(128 * self.net.hold.min() / self.net.travel.min())
 
-    def in_order(self, order: str | Ints, minimal: bool, release: Ints, seed: int) -> tuple[Ints, Tasks]:
+    def in_order(
+        self, order: str | Ints, minimal: bool, release: Ints, seed: int
+    ) -> tuple[Ints, Tasks]:
         """The permutation that an order asks for, and the jobs in it as the kernel wants them."""
         if isinstance(order, str):
             order = ORDERS[order](self.distance, self.piece, np.random.default_rng(seed))
         permutation = order
-        first, destination = _selected(self.first, self.destination, permutation)
+        first, destination = take_rows(self.first, self.destination, permutation)
         remaining, unreachable = _compact(self.remaining)
         return permutation, Tasks(
             source=self.source[permutation],
@@ -96,7 +98,9 @@ def _all_joined(topology: Topology, conditions: Conditions) -> bool:
     ends = np.concatenate([conditions.source_ids, conditions.destination_ids])
     one, size = ends[:1].astype(np.int64), np.zeros(1, np.int64)
     return all(
-        bool(np.all(unloaded_times(network(side, np.ones(1, np.int64)), one, size)[0, ends] < NEVER))
+        bool(
+            np.all(unloaded_times(network(side, np.ones(1, np.int64)), one, size)[0, ends] < NEVER)
+        )
         for side in (topology, topology.transpose())
     )
 
@@ -120,18 +124,26 @@ def centers(topology: Topology, conditions: Conditions, root: Indices) -> Indice
     That may be at a switch. Where several devices are equally good, shares take them in turn.
     """
     root, known = root.copy(), dict[tuple[bytes, bytes], Indices]()
-    to, back = (network(side, conditions.sizes[0][-1:]) for side in (topology, topology.transpose()))
-    for number, chunk in enumerate(np.flatnonzero(conditions.reduces & (conditions.num_destinations > 1)).tolist()):
+    to, back = (
+        network(side, conditions.sizes[0][-1:]) for side in (topology, topology.transpose())
+    )
+    for number, chunk in enumerate(
+        np.flatnonzero(conditions.reduces & (conditions.num_destinations > 1)).tolist()
+    ):
         sources, destinations = conditions.sources(chunk), conditions.destinations(chunk)
         members = sources.tobytes(), destinations.tobytes()
         if members not in known:
             # The way from the farthest contributor, then to the farthest destination.
             times = [
-                unloaded_times(net, np.asarray(ends, np.int64), np.zeros(len(ends), np.int64)).max(axis=0)
+                unloaded_times(net, np.asarray(ends, np.int64), np.zeros(len(ends), np.int64)).max(
+                    axis=0
+                )
                 for net, ends in ((to, sources), (back, destinations))
             ]
             total = np.where(np.maximum(*times) < NEVER, times[0] + times[1], NEVER)
-            total[~topology.multicast | (topology.buffer > 0)] = NEVER  # a sum would be in the way there
+            total[~topology.multicast | (topology.buffer > 0)] = (
+                NEVER  # a sum would be in the way there
+            )
             known[members] = np.flatnonzero(total == total.min()).astype(np.int32)
         root[chunk] = known[members][number % len(known[members])]
     return root
@@ -141,12 +153,16 @@ def reducing(topology: Topology, conditions: Conditions, root: Indices, steps: b
     """Mirrored jobs on the transposed topology: from the root of every reduction to its contributors."""
     chunks = np.flatnonzero(conditions.reduces).astype(np.int32)
     contributors = conditions.source_offsets, conditions.source_ids
-    return _jobs(topology.transpose(), conditions, chunks, root, *contributors, steps, mirrored=True)
+    return _jobs(
+        topology.transpose(), conditions, chunks, root, *contributors, steps, mirrored=True
+    )
 
 
 def gathering(topology: Topology, conditions: Conditions, root: Indices, steps: bool) -> Jobs:
     """Forward jobs: every plain chunk, and the finished sum of every reduction with further destinations."""
-    chunks = np.flatnonzero(~conditions.reduces | (conditions.num_destinations > 1)).astype(np.int32)
+    chunks = np.flatnonzero(~conditions.reduces | (conditions.num_destinations > 1)).astype(
+        np.int32
+    )
     destinations = conditions.destination_offsets, conditions.destination_ids
     return _jobs(topology, conditions, chunks, root, *destinations, steps, mirrored=False)
 
@@ -158,7 +174,15 @@ def turned(topology: Topology, conditions: Conditions) -> Jobs | None:
         return None
     chunks = np.arange(len(conditions), dtype=np.int32)
     ends = conditions.source_offsets, conditions.source_ids
-    return _jobs(topology.transpose(), conditions, chunks, conditions.destination_ids, *ends, False, mirrored=True)
+    return _jobs(
+        topology.transpose(),
+        conditions,
+        chunks,
+        conditions.destination_ids,
+        *ends,
+        False,
+        mirrored=True,
+    )
 
 
 def _jobs(
@@ -172,13 +196,16 @@ def _jobs(
     mirrored: bool,
 ) -> Jobs:
     source = root[chunks]
-    first, destination = _selected(offsets, ids, chunks)
-    if np.any(conditions.reduces):  # the root of a reduction is among its contributors, and its destinations
+    first, destination = take_rows(offsets, ids, chunks)
+    if np.any(
+        conditions.reduces
+    ):  # the root of a reduction is among its contributors, and its destinations
         first, destination = _without(first, destination, source)
     sizes, size_of = conditions.sizes
     size = size_of[chunks]
     width = np.diff(first)
-    classes, representative = _distance_classes(sizes, size)
+    class_of_size, representative = few_sizes(sizes)
+    classes = class_of_size[size]
     net = network(topology, sizes, steps)
 
     row = np.zeros(len(chunks), np.int32)
@@ -195,8 +222,10 @@ def _jobs(
     if len(several):
         table, row_of = _tables(net, source[several], classes[several], representative)
         parts = np.repeat(row_of, width[several])
-        _, targets = _selected(first, destination, several)
-        distance[several] = np.maximum.reduceat(table[parts, targets], _offsets(width[several])[:-1])
+        _, targets = take_rows(first, destination, several)
+        distance[several] = np.maximum.reduceat(
+            table[parts, targets], offsets_of(width[several])[:-1]
+        )
     jobs = Jobs(
         topology, net, chunks, source, size, conditions.piece[chunks], first, destination, row,
         remaining, distance,
@@ -204,21 +233,16 @@ def _jobs(
     if np.any(distance >= NEVER):
         _explain_unreachable(jobs, int(np.argmax(distance >= NEVER)), mirrored)
     # Placed one after another, as they are at worst, jobs take no longer than their distances in all.
-    if float(distance.sum(dtype=np.float64)) * net.unit * (topology.num_devices if net.limited else 1) > LONGEST:
+    if (
+        float(distance.sum(dtype=np.float64))
+        * net.unit
+        * (topology.num_devices if net.limited else 1)
+        > LONGEST
+    ):
         raise InfeasibleError(
             f"{len(chunks)} chunks may take longer than two weeks on {topology.name}: too long to schedule"
         )
     return jobs
-
-
-def _selected(offsets: Ints, ids: Indices, rows: NDArray[Any]) -> tuple[Ints, Indices]:
-    """The lists of some rows."""
-    width = np.diff(offsets)[rows]
-    if np.all(width == 1):  # the usual case of All-to-All, without more arithmetic
-        return np.arange(len(rows) + 1), ids[offsets[rows]]
-    first = _offsets(width)
-    index = np.repeat(offsets[rows] - first[:-1], width) + np.arange(first[-1])
-    return first, ids[index]
 
 
 def _without(first: Ints, values: Indices, member: Indices) -> tuple[Ints, Indices]:
@@ -227,20 +251,12 @@ def _without(first: Ints, values: Indices, member: Indices) -> tuple[Ints, Indic
     keep = values != member[owner]
     if np.all(keep):
         return first, values
-    return _offsets(np.bincount(owner[keep], minlength=len(member))), values[keep]
+    return offsets_of(np.bincount(owner[keep], minlength=len(member))), values[keep]
 
 
-def _distance_classes(sizes: Ints, size: Indices) -> tuple[NDArray[Any], Ints]:
-    """Per job a class of sizes, and per class the smallest size in it: its times are never too long."""
-    if len(sizes) <= MOST_SIZE_CLASSES:
-        return size, np.arange(len(sizes))
-    spread = np.log2(sizes / sizes[0])
-    class_of_size = (spread / (spread[-1] + 1e-9) * MOST_SIZE_CLASSES).astype(np.int64)
-    _, smallest, class_of_size = np.unique(class_of_size, return_index=True, return_inverse=True)
-    return class_of_size.reshape(-1)[size], smallest
-
-
-def _tables(net: Network, devices: Indices, classes: NDArray[Any], representative: Ints) -> tuple[Ints, Ints]:
+def _tables(
+    net: Network, devices: Indices, classes: NDArray[Any], representative: Ints
+) -> tuple[Ints, Ints]:
     keys = devices * np.int64(len(representative)) + classes
     used = np.flatnonzero(np.bincount(keys))
     row_of = np.empty(used[-1] + 1, np.int64)
@@ -251,14 +267,13 @@ def _tables(net: Network, devices: Indices, classes: NDArray[Any], representativ
 
 def _explain_unreachable(jobs: Jobs, job: int, mirrored: bool) -> None:
     topology, source = jobs.topology, int(jobs.source[job])
-    times = unloaded_times(jobs.net, np.array([source]), jobs.size[job : job + 1].astype(np.int64))[0]
+    times = unloaded_times(jobs.net, np.array([source]), jobs.size[job : job + 1].astype(np.int64))[
+        0
+    ]
     targets = jobs.destination[jobs.first[job] : jobs.first[job + 1]]
     target = int(targets[np.argmax(times[targets] >= NEVER)])
     sender, receiver = (target, source) if mirrored else (source, target)
-    raise InfeasibleError(
-        f"chunk {jobs.chunk[job]} cannot get from {topology.device_text(sender)} to {topology.device_text(receiver)}: "
-        f"no path of links joins them in {topology.name.removesuffix(' transposed')}"
-    )
+    raise no_way(topology, int(jobs.chunk[job]), sender, receiver)
 
 
 def _compact(table: Ints) -> tuple[NDArray[Any], int]:
@@ -267,7 +282,3 @@ def _compact(table: Ints) -> tuple[NDArray[Any], int]:
     if int(table.max(initial=0, where=reachable)) > 65_000:
         return table, int(NEVER)
     return np.where(reachable, table, 65_535).astype(np.uint16), 65_535
-
-
-def _offsets(widths: Ints) -> Ints:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])

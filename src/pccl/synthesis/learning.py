@@ -24,7 +24,11 @@ def learned_orders(problem: Problem, solution: Solution, noise: float, seed: int
     for jobs, placed, reduces in solution.parts:
         rows, low = slice(low, low + len(placed)), low + len(placed)
         key = np.zeros(len(jobs))
-        used = np.flatnonzero(np.diff(placed.first))  # a chunk that is where it should be has no transfers
+        used = np.flatnonzero(
+            np.diff(placed.first)
+        )  # a chunk that is where it should be has no transfers
         key[placed.job[used]] = np.minimum.reduceat(times[reduces][rows], placed.first[used])
-        orders[reduces] = np.argsort(key + rng.normal(0, noise * table.end(start), len(key)), kind="stable")
+        orders[reduces] = np.argsort(
+            key + rng.normal(0, noise * table.end(start), len(key)), kind="stable"
+        )
     return orders

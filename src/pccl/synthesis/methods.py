@@ -7,23 +7,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Floats, Ints
 from pccl.algorithm import Algorithm
 from pccl.algorithm.timing import move_up as move_up_within_limits
+from pccl.network import Network, Ten
 from pccl.synthesis import kernels
 from pccl.synthesis.flooding import flooded
 from pccl.synthesis.jobs import Jobs
-from pccl.synthesis.kernels import Columns, Network
+from pccl.synthesis.kernels import Columns
 from pccl.synthesis.placement import Part, Placed, Wish, move_up, place, turn_round
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.retiming import RANKS, Timetable
-from pccl.synthesis.ten import Ten
 
 __all__ = ["METHODS", "POLISH", "Method", "Orders", "Solution", "assembled", "attempt", "polished"]
 
-Ints = NDArray[np.int64]
-Orders = dict[bool, Ints]  # for jobs that reduce and for those that spread: in which order to place them
+Orders = dict[
+    bool, Ints
+]  # for jobs that reduce and for those that spread: in which order to place them
 JUSTIFIED = 2  # of all ways to time routes, that many of the best are justified, besides the first and the last
 POLISH = 60  # links looked at take as long as polishing a transfer
 HEAD_START = 1.0  # the logarithm of the price that the dearest link of a bound starts with
@@ -66,7 +67,9 @@ class Solution:
     net: Network
     parts: list[Part]
     duration: int  # picoseconds
-    columns: Columns | None = None  # if they do not follow from the parts, as where switches have limits
+    columns: Columns | None = (
+        None  # if they do not follow from the parts, as where switches have limits
+    )
     polish: str = ""  # in which way it was timed in the end
     rerouted: bool = False
     work: int = 0  # what it took to find, in links looked at
@@ -94,7 +97,9 @@ def attempt(problem: Problem, method: Method, orders: Orders | None = None) -> S
     def placed(jobs: Jobs, ten: Ten, release: Ints, reduces: bool) -> Placed:
         if method.name == "flooding":
             return flooded(jobs, method.seed, progress)
-        return place(jobs, ten, _wish(problem, method, jobs, orders, reduces), release, load, progress)
+        return place(
+            jobs, ten, _wish(problem, method, jobs, orders, reduces), release, load, progress
+        )
 
     net, ten = gathers.net, Ten.empty(topology, gathers.net)
     release, parts = np.zeros(chunks, np.int64), []
@@ -107,7 +112,9 @@ def attempt(problem: Problem, method: Method, orders: Orders | None = None) -> S
         if method.apart:
             load = _first_load(problem, method)
         spread = placed(gathers, ten, release[gathers.chunk], False)
-        if method.name == "flooding" and parts:  # which knows nothing of the sums: it begins when they are there
+        if (
+            method.name == "flooding" and parts
+        ):  # which knows nothing of the sums: it begins when they are there
             late = parts[0].placed.end
             spread = replace(spread, start=spread.start + late, end=spread.end + late)
         parts.append(Part(gathers, spread, reduces=False))
@@ -117,13 +124,19 @@ def attempt(problem: Problem, method: Method, orders: Orders | None = None) -> S
     return _exact(problem, Solution(method, net, parts, duration, work=work))
 
 
-def _first_load(problem: Problem, method: Method) -> NDArray[np.float64]:
+def _first_load(problem: Problem, method: Method) -> Floats:
     """The logarithm of the price that each link starts with."""
     prices = np.array(problem.bound.prices if method.dual else (), np.float64)
-    return HEAD_START * prices / prices.max() if np.any(prices) else np.zeros(problem.topology.num_links)
+    return (
+        HEAD_START * prices / prices.max()
+        if np.any(prices)
+        else np.zeros(problem.topology.num_links)
+    )
 
 
-def _wish(problem: Problem, method: Method, jobs: Jobs, orders: Orders | None, reduces: bool) -> Wish:
+def _wish(
+    problem: Problem, method: Method, jobs: Jobs, orders: Orders | None, reduces: bool
+) -> Wish:
     order = orders[reduces] if orders else method.order
     wish = Wish(order, method.routes == "minimal", method.seed)
     if method.name == "earliest-arrival":
@@ -139,14 +152,18 @@ def _exact(problem: Problem, solution: Solution) -> Solution:
     """
     topology, chunks = problem.topology, len(problem.conditions)
     if topology.limited:
-        plan = Algorithm.build(topology, (), *assembled(solution, chunks), conditions=problem.conditions)
+        plan = Algorithm.build(
+            topology, (), *assembled(solution, chunks), conditions=problem.conditions
+        )
         t = move_up_within_limits(plan.transfers)
         columns = Columns(t.chunk, t.link, t.start, t.reduce)
         return replace(solution, columns=columns, duration=int(t.arrival.max(initial=0)))
     if not solution.method.steps and solution.method.name != "flooding":
         return solution
     moved, _, _ = move_up(topology, problem.net, solution.parts, chunks)
-    parts = [part._replace(placed=placed) for part, placed in zip(solution.parts, moved, strict=True)]
+    parts = [
+        part._replace(placed=placed) for part, placed in zip(solution.parts, moved, strict=True)
+    ]
     end = max((placed.end for placed in moved), default=0)
     return replace(solution, net=problem.net, parts=parts, duration=end * problem.net.unit)
 
@@ -184,7 +201,9 @@ def polished(
     if how == "":
         return solution
     parts = table.parts(solution.parts, table.moved_up(best))
-    return replace(solution, parts=parts, duration=parts[0].placed.end * solution.net.unit, polish=how)
+    return replace(
+        solution, parts=parts, duration=parts[0].placed.end * solution.net.unit, polish=how
+    )
 
 
 def _ways(problem: Problem, solution: Solution, table: Timetable) -> dict[str, Callable[[], Ints]]:
@@ -221,10 +240,20 @@ def assembled(solution: Solution, chunks: int) -> Columns:
     position = np.cumsum(first)[:-1]
     total = len(solution)
     columns = Columns(
-        np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int64), np.empty(total, np.bool_)
+        np.empty(total, np.int32),
+        np.empty(total, np.int32),
+        np.empty(total, np.int64),
+        np.empty(total, np.bool_),
     )
     for jobs, placed, reduces in solution.parts:
         kernels.assemble(
-            solution.net, jobs.chunk[placed.job], placed.first, placed.arc, placed.start, reduces, position, columns
+            solution.net,
+            jobs.chunk[placed.job],
+            placed.first,
+            placed.arc,
+            placed.start,
+            reduces,
+            position,
+            columns,
         )
     return columns

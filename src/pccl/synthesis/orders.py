@@ -8,23 +8,24 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ORDERS", "Order", "compact"]
+from pccl._arrays import Indices, Ints, compact
 
-Ints = NDArray[np.int64]
-Order: TypeAlias = Callable[[Ints, NDArray[np.int32], np.random.Generator], Ints]
+__all__ = ["ORDERS", "Order"]
+
+Order: TypeAlias = Callable[[Ints, Indices, np.random.Generator], Ints]
 
 
-def farthest_first(distance: Ints, piece: NDArray[np.int32], rng: np.random.Generator) -> Ints:  # noqa: ARG001
+def farthest_first(distance: Ints, piece: Indices, rng: np.random.Generator) -> Ints:  # noqa: ARG001
     """The paper's order: chunks with the longest way go first."""
     return _sorted_by([distance.max(initial=0) - distance], rng)
 
 
-def rounds(distance: Ints, piece: NDArray[np.int32], rng: np.random.Generator) -> Ints:
+def rounds(distance: Ints, piece: Indices, rng: np.random.Generator) -> Ints:
     """First pieces before second pieces, and so on; inside a round the farthest go first."""
     return _sorted_by([distance.max(initial=0) - distance, piece], rng)
 
 
-def at_random(distance: Ints, piece: NDArray[np.int32], rng: np.random.Generator) -> Ints:  # noqa: ARG001
+def at_random(distance: Ints, piece: Indices, rng: np.random.Generator) -> Ints:  # noqa: ARG001
     """No order at all."""
     return rng.permutation(len(distance))
 
@@ -39,11 +40,6 @@ def _sorted_by(keys: list[NDArray[Any]], rng: np.random.Generator) -> Ints:
     for key in keys:
         order = order[np.argsort(compact(key)[order], kind="stable")]
     return order
-
-
-def compact(key: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers in 16 bits where they fit, which NumPy sorts in linear time."""
-    return key.astype(np.uint16) if key.max(initial=0) < 2**16 else key
 
 
 ORDERS: dict[str, Order] = {"farthest-first": farthest_first, "rounds": rounds, "random": at_random}

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Floats, Indices, Ints, compact
 from pccl.errors import InternalError
+from pccl.network import Network, Ten, arc_of_link
 from pccl.synthesis import kernels
 from pccl.synthesis.jobs import Jobs
-from pccl.synthesis.kernels import Guide, Moves, Network, Output, Work
-from pccl.synthesis.orders import compact
-from pccl.synthesis.ten import Ten
+from pccl.synthesis.kernels import Guide, Moves, Output, Work
 from pccl.topology import Topology
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "Placed",
     "Progress",
     "Wish",
-    "arc_of_link",
     "move_up",
     "moves_of",
     "place",
@@ -30,8 +28,6 @@ __all__ = [
     "work_for",
 ]
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Progress: TypeAlias = Callable[[int], None]
 DEAREST = 600.0  # the logarithm of the highest price
 SLICE = 500_000  # relaxations between two looks at the world outside, about 50 ms
@@ -43,7 +39,7 @@ class Placed:
 
     job: Ints  # rows of the jobs
     first: Ints  # transfers of the i-th of them are first[i] .. first[i + 1] - 1
-    arc: NDArray[np.int32]
+    arc: Indices
     start: Ints
     end: int  # when the last of them arrives
     work: int = 0  # links looked at to find them
@@ -76,7 +72,9 @@ class Wish:
     scale: int = 1
 
 
-def place(jobs: Jobs, ten: Ten, wish: Wish, release: Ints, load: Floats, progress: Progress) -> Placed:
+def place(
+    jobs: Jobs, ten: Ten, wish: Wish, release: Ints, load: Floats, progress: Progress
+) -> Placed:
     """Find a tree of links for every job, one after another; the TEN then has them taken out.
 
     `load` says how prices of links have grown so far (their logarithm), and is brought up to date.
@@ -85,12 +83,18 @@ def place(jobs: Jobs, ten: Ten, wish: Wish, release: Ints, load: Floats, progres
     permutation, tasks = jobs.in_order(wish.order, wish.minimal, release, wish.seed)
     guide = _guide(net, wish, load)
     # Chunks with one destination take about as many links as their distance has typical hops.
-    hops = int(jobs.distance[jobs.row > 0].sum() / max(net.travel.mean(), 1) * 1.02) if jobs.any_single else 0
+    hops = (
+        int(jobs.distance[jobs.row > 0].sum() / max(net.travel.mean(), 1) * 1.02)
+        if jobs.any_single
+        else 0
+    )
     out = _output(len(jobs), hops + len(jobs.destination) + len(net.first))
     work = work_for(net)
     task, status = 0, kernels.PAUSED
     while status != kernels.DONE:
-        reached, status = kernels.place(net, ten.lanes, ten.stores, tasks, work, guide, out, task, SLICE)
+        reached, status = kernels.place(
+            net, ten.lanes, ten.stores, tasks, work, guide, out, task, SLICE
+        )
         progress(reached - task)
         task = reached
         if status == kernels.OUTPUT_FULL:
@@ -100,10 +104,14 @@ def place(jobs: Jobs, ten: Ten, wish: Wish, release: Ints, load: Floats, progres
         elif status == kernels.STORE_FULL:
             ten.grow_stores()
         elif status == kernels.STUCK:
-            raise InternalError(f"the search did not reach all destinations of chunk {jobs.chunk[permutation[task]]}")
+            raise InternalError(
+                f"the search did not reach all destinations of chunk {jobs.chunk[permutation[task]]}"
+            )
     load[net.link] = np.log(guide.price)
     count, end = out.count.tolist()
-    return Placed(permutation, out.first, out.arc[:count], out.start[:count], end, int(work.search[1]))
+    return Placed(
+        permutation, out.first, out.arc[:count], out.start[:count], end, int(work.search[1])
+    )
 
 
 def turn_round(
@@ -126,14 +134,9 @@ def turn_round(
     return turned, complete, ten
 
 
-def arc_of_link(net: Network) -> NDArray[np.int32]:
-    """Per link: its arc, which is another one on the transposed network."""
-    arc = np.empty(len(net.link), np.int32)
-    arc[net.link] = np.arange(len(net.link))
-    return arc
-
-
-def move_up(topology: Topology, net: Network, parts: Sequence[Part], chunks: int) -> tuple[list[Placed], Ints, Ten]:
+def move_up(
+    topology: Topology, net: Network, parts: Sequence[Part], chunks: int
+) -> tuple[list[Placed], Ints, Ten]:
     """Start all transfers as early as their links and inputs allow, in the order they have.
 
     Returns them, when each chunk is ready at its root, and the TEN they leave. Nothing gets later: what comes before a
@@ -160,7 +163,9 @@ def move_up(topology: Topology, net: Network, parts: Sequence[Part], chunks: int
 def moves_of(topology: Topology, net: Network, parts: Sequence[Part]) -> Moves:
     """All transfers of the parts, each between two slots."""
     total = sum(len(part.placed) for part in parts)
-    moves = Moves(np.empty(total, np.int32), np.empty(total, np.int32), *np.empty((3, total), np.int64))
+    moves = Moves(
+        np.empty(total, np.int32), np.empty(total, np.int32), *np.empty((3, total), np.int64)
+    )
     slot, low = np.empty(topology.num_devices, np.int64), 0
     for jobs, placed, reduces in parts:
         rows = slice(low, low + len(placed))
@@ -207,4 +212,6 @@ def work_for(net: Network) -> Work:
     state, wanted, in_tree, not_before, port = np.zeros((5, devices), np.int64)
     label, heap = np.empty((devices, 4), np.int64), np.empty((arcs + 2, 3), np.int64)
     pending, tree = np.empty((devices, 2), np.int64), np.empty(devices, np.int64)
-    return Work(state, label, wanted, in_tree, not_before, port, heap, pending, tree, np.zeros(2, np.int64))
+    return Work(
+        state, label, wanted, in_tree, not_before, port, heap, pending, tree, np.zeros(2, np.int64)
+    )

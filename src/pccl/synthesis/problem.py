@@ -8,20 +8,22 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Indices
+from pccl.bounds import Bound, bound_of
 from pccl.collective import Conditions
-from pccl.synthesis.bounds import Bound, bound_of
+from pccl.network import Network, network, steps_help
 from pccl.synthesis.jobs import Jobs, centers, gathering, reducing, roots, turned
-from pccl.synthesis.kernels import Network
-from pccl.synthesis.ten import network, steps_help
 from pccl.topology import Topology
 
 __all__ = ["ROOTS", "Problem", "Report"]
 
 Report: TypeAlias = Callable[[int, int, str], None]
 MOST_FLOODED = 20_000_000  # chunks times devices
-ROOTS = ("spread", "center")  # where sums with several destinations are collected: in turn at each of them, or midway
+ROOTS = (
+    "spread",
+    "center",
+)  # where sums with several destinations are collected: in turn at each of them, or midway
 
 
 @dataclass
@@ -56,7 +58,7 @@ class Problem:
         """What is to be spread, seen backwards in time, if every chunk has one source and one destination."""
         return turned(self.topology, self.conditions)
 
-    def _root(self, root: str) -> NDArray[np.int32]:
+    def _root(self, root: str) -> Indices:
         place = roots(self.topology, self.conditions)
         return place if root == "spread" else centers(self.topology, self.conditions, place)
 
@@ -88,7 +90,9 @@ class Problem:
     @cached_property
     def any_several(self) -> bool:
         """Whether some job has several destinations."""
-        return any(bool(np.any(np.diff(jobs.first) > 1)) for jobs in self.jobs("spread", self.steps))
+        return any(
+            bool(np.any(np.diff(jobs.first) > 1)) for jobs in self.jobs("spread", self.steps)
+        )
 
     @cached_property
     def dense(self) -> bool:
@@ -111,7 +115,8 @@ class Problem:
     def transfers(self) -> int:
         """About how many transfers there will be."""
         return sum(
-            int(jobs.distance[jobs.row > 0].sum() / max(float(jobs.net.travel.mean()), 1)) + len(jobs.destination)
+            int(jobs.distance[jobs.row > 0].sum() / max(float(jobs.net.travel.mean()), 1))
+            + len(jobs.destination)
             for jobs in self.jobs("spread", self.steps)
             if len(jobs.destination)
         )

@@ -7,25 +7,30 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Bits, Ints, offsets_of
+from pccl.network import Ten, arc_of_link
 from pccl.synthesis import kernels
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.kernels import Moves, Routes, Tries
 from pccl.synthesis.methods import Solution
-from pccl.synthesis.placement import Part, arc_of_link, work_for
+from pccl.synthesis.placement import Part, work_for
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.retiming import Timetable
-from pccl.synthesis.ten import Ten
 
 __all__ = ["rerouted"]
 
-Ints = NDArray[np.int64]
 MOST = 8  # chunks that search anew at a time
 ROUND = 500_000  # links looked at between two justifications
-SETUP = 30_000  # links looked at take as long as what a round takes besides, however small the problem
+SETUP = (
+    30_000  # links looked at take as long as what a round takes besides, however small the problem
+)
 REPLAY = 20  # links looked at take as long as timing a transfer anew, several times
-AIMS = (2, 8, 32)  # in turn, a round tries to close one in so many parts of the gap to what is enough
+AIMS = (
+    2,
+    8,
+    32,
+)  # in turn, a round tries to close one in so many parts of the gap to what is enough
 
 
 def rerouted(
@@ -59,7 +64,9 @@ def rerouted(
         else:
             current = best
     return replace(
-        _moved(problem, best, up=True), rerouted=solution.rerouted or best.duration < solution.duration, work=spent
+        _moved(problem, best, up=True),
+        rerouted=solution.rerouted or best.duration < solution.duration,
+        work=spent,
     )
 
 
@@ -76,7 +83,11 @@ def _moved(problem: Problem, solution: Solution, up: bool) -> Solution:
     table = Timetable.of(problem.topology, solution.net, solution.parts, len(problem.conditions))
     start = table.moves.start - table.moves.start.min(initial=0)
     start = table.moved_up(start) if up else table.moved_down(start)
-    return replace(solution, parts=table.parts(solution.parts, start), duration=table.end(start) * solution.net.unit)
+    return replace(
+        solution,
+        parts=table.parts(solution.parts, start),
+        duration=table.end(start) * solution.net.unit,
+    )
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,9 @@ class _View:
     def of(cls, problem: Problem, solution: Solution, number: int, backwards: bool) -> _View:
         """See a solution from one of its parts, with everything as soon as it can be, seen from there."""
         solution = _moved(problem, solution, up=not backwards)
-        table = Timetable.of(problem.topology, solution.net, solution.parts, len(problem.conditions))
+        table = Timetable.of(
+            problem.topology, solution.net, solution.parts, len(problem.conditions)
+        )
         moves, end = table.moves, table.end(table.moves.start)
         reductions, gathers = problem.jobs(solution.method.root, steps=False)
         jobs = reductions if solution.parts[number].reduces else gathers
@@ -134,7 +147,13 @@ class _View:
         count, done = len(order), 0
         start = self.moves.start[order]
         # Each starts when it is ready, as that is when it started.
-        moves = Moves(self.moves.arc[order], self.moves.size[order], np.arange(count), np.full(count, count), start)
+        moves = Moves(
+            self.moves.arc[order],
+            self.moves.size[order],
+            np.arange(count),
+            np.full(count, count),
+            start,
+        )
         ready = np.append(start, 0)
         while (done := kernels.replay(self.jobs.net, ten.lanes, moves, ready, done)) < count:
             ten.grow_lanes()
@@ -155,23 +174,27 @@ class _View:
 
     def solution_with(self, routes: Routes) -> Solution:
         """The solution with other routes for the part, and everything as late as it can be, seen from there."""
-        first = np.concatenate([[0], np.cumsum(routes.width)])
+        first = offsets_of(routes.width)
         pool = np.repeat(routes.first - first[:-1], routes.width) + np.arange(first[-1])
         arc, start, net = routes.arc[pool], routes.start[pool], self.solution.net
         if self.backwards:
             size = np.repeat(self.jobs.size, routes.width)
             arc = arc_of_link(net)[self.jobs.net.link[arc]]
             start = self.end - start - net.travel[size, net.kind[arc]]
-        if self.backwards and not self.part.reduces:  # some ways are known from their end, others from their beginning
+        if (
+            self.backwards and not self.part.reduces
+        ):  # some ways are known from their end, others from their beginning
             order = np.lexsort((start, np.repeat(np.arange(len(self.jobs)), routes.width)))
             arc, start = arc[order], start[order]
-        placed = replace(self.part.placed, job=np.arange(len(self.jobs)), first=first, arc=arc, start=start)
+        placed = replace(
+            self.part.placed, job=np.arange(len(self.jobs)), first=first, arc=arc, start=start
+        )
         parts = list(self.solution.parts)
         parts[self.number] = self.part._replace(placed=placed)
         return _moved(self.problem, replace(self.solution, parts=parts), up=self.backwards)
 
 
-def _tried(view: _View, floor: int, aim: int, random: NDArray[np.uint64], minimal: bool) -> tuple[Routes, int]:
+def _tried(view: _View, floor: int, aim: int, random: Bits, minimal: bool) -> tuple[Routes, int]:
     """The routes of the part after one round, and how many links were looked at."""
     jobs, ten, devices = view.jobs, view.ten(), view.jobs.topology.num_devices
     target = view.end - max((view.end - floor) // aim, 1)
@@ -183,7 +206,9 @@ def _tried(view: _View, floor: int, aim: int, random: NDArray[np.uint64], minima
     work, status = work_for(jobs.net), kernels.LANE_FULL
     while status == kernels.LANE_FULL:
         budget = ROUND - int(work.search[1])
-        status = kernels.reroute(jobs.net, ten.lanes, ten.stores, tasks, work, routes, tries, target, budget)
+        status = kernels.reroute(
+            jobs.net, ten.lanes, ten.stores, tasks, work, routes, tries, target, budget
+        )
         if status == kernels.LANE_FULL:
             ten.grow_lanes()
     return routes, int(work.search[1])

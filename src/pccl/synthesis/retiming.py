@@ -6,18 +6,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints, compact, offsets_of
+from pccl.network import Network, Ten
 from pccl.synthesis import kernels
-from pccl.synthesis.kernels import Moves, Network, Queues, Waiting
-from pccl.synthesis.orders import compact
+from pccl.synthesis.kernels import Moves, Queues, Waiting
 from pccl.synthesis.placement import Part, moves_of
-from pccl.synthesis.ten import Ten
 from pccl.topology import Topology
 
 __all__ = ["RANKS", "Timetable"]
 
-Ints = NDArray[np.int64]
 RANKS = ("most-followers", "longest-way", "fifo")
 FEWEST_GAINED = 1e-4  # a share of the duration: passes that gain less are the last
 
@@ -51,7 +49,7 @@ class Timetable:
         """Starts if each free link takes the ready transfer of the best rank."""
         count, lanes = len(self.moves.arc), self.topology.num_links
         lane = self.net.lane[self.moves.arc]
-        first = np.concatenate([[0], np.cumsum(np.bincount(lane, minlength=lanes))])
+        first = offsets_of(np.bincount(lane, minlength=lanes))
         queues = Queues(
             first, np.zeros(lanes, np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
             np.ones(lanes, np.int64), np.empty(count + lanes, np.int64),
@@ -88,13 +86,15 @@ class Timetable:
     @cached_property
     def _weights(self) -> tuple[Ints, Ints]:
         tail, followers = np.zeros((2, len(self.moves.arc) + self.chunks), np.int64)
-        kernels.weigh(self.net, self.moves, np.argsort(self.moves.start, kind="stable"), tail, followers)
+        kernels.weigh(
+            self.net, self.moves, np.argsort(self.moves.start, kind="stable"), tail, followers
+        )
         return tail, followers
 
     @cached_property
     def _waiting(self) -> Waiting:
         slots = len(self.moves.arc) + self.chunks
-        first = np.concatenate([[0], np.cumsum(np.bincount(self.moves.sender, minlength=slots))])
+        first = offsets_of(np.bincount(self.moves.sender, minlength=slots))
         followers = np.argsort(self.moves.sender, kind="stable")
         return Waiting(first, followers, np.bincount(self.moves.receiver, minlength=slots))
 
@@ -120,14 +120,20 @@ class Timetable:
     def moved_down(self, start: Ints) -> Ints:
         """Likewise backwards: the last to arrive first, as late as what follows lets it; the first starts at 0."""
         mirrored = -(start + self.travel)
-        late = self._replayed(mirrored - mirrored.min(initial=0), self.moves.receiver, self.moves.sender)
+        late = self._replayed(
+            mirrored - mirrored.min(initial=0), self.moves.receiver, self.moves.sender
+        )
         late += self.travel
         return np.asarray(late.max(initial=0) - late)
 
     def _replayed(self, start: Ints, sender: Ints, receiver: Ints) -> Ints:
         order = np.argsort(compact(start), kind="stable")
         moves = Moves(
-            self.moves.arc[order], self.moves.size[order], sender[order], receiver[order], np.empty_like(start)
+            self.moves.arc[order],
+            self.moves.size[order],
+            sender[order],
+            receiver[order],
+            np.empty_like(start),
         )
         ready = np.zeros(len(order) + self.chunks, np.int64)
         ten, done = Ten.empty(self.topology, self.net), 0

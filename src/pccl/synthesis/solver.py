@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeAlias
 
+from pccl.bounds import Bound, lower_bound
 from pccl.collective import Collective, compile_conditions
 from pccl.errors import InternalError
-from pccl.synthesis.bounds import Bound, lower_bound
 from pccl.synthesis.chunking import choices, cut
 from pccl.synthesis.learning import learned_orders
 from pccl.synthesis.methods import POLISH, Method, Orders, Solution, attempt, polished
@@ -31,7 +31,9 @@ REROUTING = 1_000  # links that one rerouting looks at for every transfer
 MOST_REROUTING = 5_000_000  # and for all of them, in each of one or two phases
 SHARE_OF_CUTS = 0.4  # of the effort, for the number of chunks
 SHARE = 0.6  # of the effort, for that and other methods; the rest is for improving what they find
-HOPELESS = 1.5  # a method that takes so many times as long as the best is not tried with more chunks
+HOPELESS = (
+    1.5  # a method that takes so many times as long as the best is not tried with more chunks
+)
 CHEAP = 6  # attempts that modest work pays for, at least, if each takes next to no time
 CONTENDERS = 6  # of what other methods find, that many of the best are re-routed
 FEWEST_GAINED = 0.0005  # a share of the duration: what gains less has stalled
@@ -127,7 +129,9 @@ class Solver:
         worse, before = 0, None
         for chunks in options:
             problem, collectives = self._cut(chunks)
-            if self.best is not None and self.spent + 4 * _cost(problem) > SHARE_OF_CUTS * self._budget(problem):
+            if self.best is not None and self.spent + 4 * _cost(
+                problem
+            ) > SHARE_OF_CUTS * self._budget(problem):
                 return
             yield problem, collectives
             duration = self.best.solution.duration if self.best else None
@@ -158,9 +162,13 @@ class Solver:
                 self.hopeless.add(method)
         if problem.collects_and_spreads and self.asked.effort.work and self.best is not None:
             method = self.best.solution.method
-            if method.name == "flooding":  # which does not mind that all sums are collected in one place
+            if (
+                method.name == "flooding"
+            ):  # which does not mind that all sums are collected in one place
                 method = next((other for other in methods if other.name == "price-guided"), method)
-            self._try(problem, collectives, [self._attempt(problem, replace(method, root="center"))])
+            self._try(
+                problem, collectives, [self._attempt(problem, replace(method, root="center"))]
+            )
 
     def _improve(self, best: Best) -> None:
         """Other routes for what is late, then other methods and routes for what is late there, then variations."""
@@ -170,7 +178,11 @@ class Solver:
             best = self._finer()
             self._repeat(best, self._rerouting, STALLED, MOST_REROUTING)
         problem = best.problem
-        untried = [method for method in grid(problem, self.asked, best.solution.method) if method not in self.tried]
+        untried = [
+            method
+            for method in grid(problem, self.asked, best.solution.method)
+            if method not in self.tried
+        ]
         found = self._try_all(best, [self._attempt(problem, method) for method in untried], SHARE)
         if not limited:
             contenders = sorted(found, key=lambda solution: solution.duration)[:CONTENDERS]
@@ -188,30 +200,48 @@ class Solver:
             return self.best
         problem, collectives = self._cut(more)
         if self._affordable(problem, _cost(problem)):
-            (found,) = self._try(problem, collectives, [self._attempt(problem, self.best.solution.method)])
-            self._try(problem, collectives, [self._rerouting(problem, found) for _ in range(WORKERS)])
+            (found,) = self._try(
+                problem, collectives, [self._attempt(problem, self.best.solution.method)]
+            )
+            self._try(
+                problem, collectives, [self._rerouting(problem, found) for _ in range(WORKERS)]
+            )
         return self.best
 
     def _try_all(self, best: Best, trials: list[Trial], share: float = 1.0) -> list[Solution]:
         """Make attempts as long as there is something to gain, with a share of the effort; returns what they found."""
         found: list[Solution] = []
         for low in range(0, len(trials), WORKERS):
-            if self._good_enough() or not self._affordable(best.problem, _cost(best.problem), share):
+            if self._good_enough() or not self._affordable(
+                best.problem, _cost(best.problem), share
+            ):
                 break
             found += self._try(best.problem, best.collectives, trials[low : low + WORKERS])
         return found
 
-    def _repeat(self, best: Best, variation: Callable[[Problem], Trial], patience: int, cost: int) -> None:
+    def _repeat(
+        self, best: Best, variation: Callable[[Problem], Trial], patience: int, cost: int
+    ) -> None:
         """Vary the best again and again until that gains nothing any more; `cost` is about what a variation takes."""
         failures = 0
-        while failures < patience and not self._good_enough() and self._affordable(best.problem, cost):
+        while (
+            failures < patience and not self._good_enough() and self._affordable(best.problem, cost)
+        ):
             before = self.best.solution.duration if self.best else 0
-            self._try(best.problem, best.collectives, [variation(best.problem) for _ in range(WORKERS)])
-            self.stalled = self.best is not None and self.best.solution.duration > (1 - FEWEST_GAINED) * before
+            self._try(
+                best.problem, best.collectives, [variation(best.problem) for _ in range(WORKERS)]
+            )
+            self.stalled = (
+                self.best is not None and self.best.solution.duration > (1 - FEWEST_GAINED) * before
+            )
             failures = failures + WORKERS if self.stalled else 0
 
     def _attempt(
-        self, problem: Problem, method: Method, orders: Orders | None = None, like: str | None = None
+        self,
+        problem: Problem,
+        method: Method,
+        orders: Orders | None = None,
+        like: str | None = None,
     ) -> Trial:
         """A method's try, polished."""
         effort = self.asked.effort
@@ -223,7 +253,9 @@ class Solver:
             if effort.passes == 0:
                 return solution
             try:
-                return polished(problem, solution, effort.passes, self._enough(problem), like, self._over)
+                return polished(
+                    problem, solution, effort.passes, self._enough(problem), like, self._over
+                )
             except KeyboardInterrupt:
                 self.stopped = True
                 return solution  # which may be the first there is
@@ -247,7 +279,11 @@ class Solver:
         """Other routes for what is late in a solution, or in the best."""
         assert self.best is not None
         self.varied += 1
-        enough, seed, minimal = self._enough(problem), self.seed + self.varied, self.asked.routes == "minimal"
+        enough, seed, minimal = (
+            self._enough(problem),
+            self.seed + self.varied,
+            self.asked.routes == "minimal",
+        )
         solution = solution or self.best.solution
         budget = min(MOST_REROUTING * len(solution.parts), REROUTING * len(solution))
         return partial(rerouted, problem, solution, enough, budget, seed, minimal, self._over)
@@ -269,7 +305,9 @@ class Solver:
         """The work that the effort allows: more for two phases."""
         return self.asked.effort.work * (1.5 if problem.collects_and_spreads else 1.0)
 
-    def _try(self, problem: Problem, collectives: tuple[Collective, ...], trials: list[Trial]) -> list[Solution]:
+    def _try(
+        self, problem: Problem, collectives: tuple[Collective, ...], trials: list[Trial]
+    ) -> list[Solution]:
         """Make attempts, at the same time if there are several, and keep the best; returns all."""
         self._look_up()
         found, stop = self._run(trials)
@@ -303,7 +341,9 @@ class Solver:
     def _to_beat(self, problem: Problem) -> float:
         """The duration of the best; more chunks, of which runtimes like few, must be worth their while."""
         assert self.best is not None
-        return self.best.solution.duration * (1.0 if problem is self.best.problem else self.worthwhile)
+        return self.best.solution.duration * (
+            1.0 if problem is self.best.problem else self.worthwhile
+        )
 
     def _entry(self) -> Entry:
         assert self.best is not None

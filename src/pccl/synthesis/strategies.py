@@ -15,7 +15,16 @@ __all__ = ["EFFORTS", "Asked", "Effort", "asked_for", "grid", "opening"]
 
 ROUTES = ("minimal", "any")
 # Steepness and urgency. Where links differ, what matters most is to use the slow ones evenly; else also when.
-KNOBS = ((3.0, 1.0), (3.0, 0.3), (12.0, 0.1), (6.0, 0.3), (20.0, 0.0), (1.0, 3.0), (40.0, 0.0), (0.0, 10.0))
+KNOBS = (
+    (3.0, 1.0),
+    (3.0, 0.3),
+    (12.0, 0.1),
+    (6.0, 0.3),
+    (20.0, 0.0),
+    (1.0, 3.0),
+    (40.0, 0.0),
+    (0.0, 10.0),
+)
 STEEP_KNOBS = ((40.0, 0.0), (20.0, 0.0), (12.0, 0.1), (6.0, 0.3), (3.0, 1.0), (3.0, 0.3))
 
 
@@ -68,11 +77,18 @@ class Asked:
         """The method with the order and routes asked for."""
         if method.name == "flooding":
             return method
-        return replace(method, order=self.order or method.order, routes=self.routes or method.routes)
+        return replace(
+            method, order=self.order or method.order, routes=self.routes or method.routes
+        )
 
 
 def asked_for(
-    effort: str, gap: float | None, method: str | None, order: str | None, routes: str | None, time_limit: float | None
+    effort: str,
+    gap: float | None,
+    method: str | None,
+    order: str | None,
+    routes: str | None,
+    time_limit: float | None,
 ) -> Asked:
     """Check what the caller says."""
     if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
@@ -99,15 +115,28 @@ def _effort(name: str, gap: float | None) -> Effort:
 
 def opening(problem: Problem, asked: Asked) -> list[Method]:
     """The cheapest methods that promise something for this input, the most promising first."""
-    limited, steps, seed, sums = problem.topology.limited, problem.steps, problem.seed, problem.collects_and_spreads
+    limited, steps, seed, sums = (
+        problem.topology.limited,
+        problem.steps,
+        problem.seed,
+        problem.collects_and_spreads,
+    )
     many = len(problem.conditions) > SMALL
     flooding = Method("flooding", seed=seed)
     steepness, urgency = (KNOBS if problem.even else STEEP_KNOBS)[0]
-    guided = Method("price-guided", "rounds", "any", steps, steepness, urgency, apart=sums, seed=seed)
-    paper = Method("earliest-arrival", order="farthest-first", routes="minimal", steps=steps, seed=seed)
+    guided = Method(
+        "price-guided", "rounds", "any", steps, steepness, urgency, apart=sums, seed=seed
+    )
+    paper = Method(
+        "earliest-arrival", order="farthest-first", routes="minimal", steps=steps, seed=seed
+    )
     detours = replace(paper, order="rounds", routes="any")
     if problem.any_several and not problem.any_single and not limited:
-        methods = [flooding, guided, detours] if problem.dense and problem.even else [guided, flooding, detours]
+        methods = (
+            [flooding, guided, detours]
+            if problem.dense and problem.even
+            else [guided, flooding, detours]
+        )
         if not problem.dense and problem.even:
             methods = [detours, guided, flooding]
     elif (problem.dense and problem.even) or many:
@@ -117,10 +146,16 @@ def opening(problem: Problem, asked: Asked) -> list[Method]:
     if not problem.floods:
         methods = [method for method in methods if method.name != "flooding"]
     if asked.method == "flooding" and (limited or not problem.floods):
-        why = "knows no limits of switches" if limited else "would spread too many chunks all over the network"
+        why = (
+            "knows no limits of switches"
+            if limited
+            else "would spread too many chunks all over the network"
+        )
         raise PcclError(f"flooding {why}; choose another method")
     allowed = [asked.applied(method) for method in methods if asked.allows(method)]
-    fallback = replace(guided if asked.method == "price-guided" else flooding, name=asked.method or flooding.name)
+    fallback = replace(
+        guided if asked.method == "price-guided" else flooding, name=asked.method or flooding.name
+    )
     return allowed or [asked.applied(fallback)]
 
 
@@ -130,11 +165,25 @@ def grid(problem: Problem, asked: Asked, best: Method) -> list[Method]:
     routes = ("any", "minimal") if problem.any_single and problem.dense else ("any",)
     guided = product(KNOBS if problem.even else STEEP_KNOBS, routes)
     dual = problem.bound.kind == "prices"
-    methods = [Method("price-guided", "rounds", way, steps, *knobs, dual=dual, seed=seed) for knobs, way in guided]
+    methods = [
+        Method("price-guided", "rounds", way, steps, *knobs, dual=dual, seed=seed)
+        for knobs, way in guided
+    ]
     earliest = product(("rounds", "farthest-first"), routes, (True, False) if steps else (False,))
-    methods += [Method("earliest-arrival", order, way, step, seed=seed) for order, way, step in earliest]
-    if problem.any_several and not problem.any_single and not problem.topology.limited and problem.floods:
+    methods += [
+        Method("earliest-arrival", order, way, step, seed=seed) for order, way, step in earliest
+    ]
+    if (
+        problem.any_several
+        and not problem.any_single
+        and not problem.topology.limited
+        and problem.floods
+    ):
         methods += [Method("flooding", seed=seed + number) for number in range(4)]
     if problem.collects_and_spreads:
-        methods = [replace(method, root=best.root, apart=apart) for method in methods for apart in (True, False)]
+        methods = [
+            replace(method, root=best.root, apart=apart)
+            for method in methods
+            for apart in (True, False)
+        ]
     return list(dict.fromkeys(asked.applied(method) for method in methods if asked.allows(method)))

@@ -32,10 +32,25 @@ from pccl.topology.generators import (
 )
 from pccl.topology.interchange import from_networkx, to_networkx
 from pccl.topology.language import ZooEntry, parse_topology, zoo
-from pccl.topology.machines import dgx1, dgx2, dgx_a100, hgx_h100, mi250, ndv2, tpu_v4, tpu_v5e, tpu_v5p
+from pccl.topology.machines import (
+    dgx1,
+    dgx2,
+    dgx_a100,
+    hgx_h100,
+    mi250,
+    ndv2,
+    tpu_v4,
+    tpu_v5e,
+    tpu_v5p,
+)
 
 if TYPE_CHECKING:
-    from pccl.topology.files import load_topology, save_topology, topology_from_dict, topology_to_dict
+    from pccl.topology.files import (
+        load_topology,
+        save_topology,
+        topology_from_dict,
+        topology_to_dict,
+    )
 
 __all__ = [
     "Link",

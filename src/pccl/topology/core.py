@@ -10,11 +10,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pccl._arrays import Bools, Indices, Ints
 from pccl.errors import TopologyError
 from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse, whole
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Link", "Switch", "Topology", "transmission_time"]
 
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
 
 NPU, SWITCH, ABSENT = 0, 1, 2
 UNLIMITED = 0  # value of `buffer` for a switch that holds any number of chunks
@@ -96,15 +95,21 @@ class Topology:
     buffer: Ints
     multicast: Bools
     labels: tuple[str, ...]
-    src: NDArray[np.int32]
-    dst: NDArray[np.int32]
+    src: Indices
+    dst: Indices
     latency: Ints
     bandwidth: Ints
     exclusive: Bools
     shape: tuple[int, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        dtypes = {"kind": np.int8, "multicast": np.bool_, "exclusive": np.bool_, "src": np.int32, "dst": np.int32}
+        dtypes = {
+            "kind": np.int8,
+            "multicast": np.bool_,
+            "exclusive": np.bool_,
+            "src": np.int32,
+            "dst": np.int32,
+        }
         for name in _COLUMNS:
             column: NDArray[Any] = np.array(getattr(self, name), dtype=dtypes.get(name, np.int64))
             column.setflags(write=False)
@@ -125,7 +130,11 @@ class Topology:
     ) -> Topology:
         """Build a topology link by link; ``npus`` is their number, or their names."""
         number = whole(npus)
-        names = [f"npu{i}" for i in range(number)] if number is not None else list(cast(Sequence[str], npus))
+        names = (
+            [f"npu{i}" for i in range(number)]
+            if number is not None
+            else list(cast(Sequence[str], npus))
+        )
         boxes, wires = list(switches), list(links)
         for switch in boxes:
             if switch.buffer is not None and (whole(switch.buffer) is None or switch.buffer < 1):
@@ -136,12 +145,16 @@ class Topology:
         for i, wire in enumerate(wires):
             for end in (wire.src, wire.dst):
                 if whole(end) is None or not 0 <= end < count:
-                    raise TopologyError(f"link {i} ({wire.src} -> {wire.dst}): there is no device {end!r}")
+                    raise TopologyError(
+                        f"link {i} ({wire.src} -> {wire.dst}): there is no device {end!r}"
+                    )
         return cls(
             name=name,
             kind=np.repeat(np.array([NPU, SWITCH], np.int8), [count - len(boxes), len(boxes)]),
             buffer=_padded(count, [switch.buffer or UNLIMITED for switch in boxes]),
-            multicast=_padded(count, [switch.multicast for switch in boxes], fill=1).astype(np.bool_),
+            multicast=_padded(count, [switch.multicast for switch in boxes], fill=1).astype(
+                np.bool_
+            ),
             labels=tuple(names),
             src=np.array([wire.src for wire in wires], np.int32),
             dst=np.array([wire.dst for wire in wires], np.int32),
@@ -237,7 +250,11 @@ class Topology:
         return replace(self, name=f"{self.name} transposed", src=self.dst, dst=self.src)
 
     def without(
-        self, *, links: Iterable[int | Sequence[int]] = (), devices: Iterable[int] = (), name: str | None = None
+        self,
+        *,
+        links: Iterable[int | Sequence[int]] = (),
+        devices: Iterable[int] = (),
+        name: str | None = None,
     ) -> Topology:
         """Return what is left when links or devices fail.
 
@@ -266,7 +283,9 @@ class Topology:
         """Return only these devices and the links among them; numbers stay as they are."""
         keep = set(self._numbers(devices))
         present = np.flatnonzero(self.kind != ABSENT).tolist()
-        return self.without(devices=[d for d in present if d not in keep], name=f"{self.name}, restricted")
+        return self.without(
+            devices=[d for d in present if d not in keep], name=f"{self.name}, restricted"
+        )
 
     def unroll_switches(self) -> Topology:
         """Replace switches by direct links between the NPUs that they join; NPUs keep their numbers.
@@ -290,8 +309,12 @@ class Topology:
             "exclusive": [*self.exclusive[own], *(self.exclusive[way].any() for way in ways)],
         }
         places = math.prod(self.shape)
-        devices: dict[str, Any] = {column: getattr(self, column)[:places] for column in _DEVICE_COLUMNS}
-        return replace(self, name=f"{self.name}, unrolled", labels=self.labels[:places], **devices, **links)
+        devices: dict[str, Any] = {
+            column: getattr(self, column)[:places] for column in _DEVICE_COLUMNS
+        }
+        return replace(
+            self, name=f"{self.name}, unrolled", labels=self.labels[:places], **devices, **links
+        )
 
     def _numbers(self, devices: Iterable[int]) -> list[int]:
         if isinstance(devices, str) or not isinstance(devices, Iterable):
@@ -318,7 +341,9 @@ class Topology:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
             return NotImplemented
-        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
 
     def __hash__(self) -> int:
         return hash((self.name, self.num_devices, self.src.tobytes(), self.dst.tobytes()))
@@ -355,12 +380,17 @@ _COLUMNS = _DEVICE_COLUMNS + _LINK_COLUMNS
 
 
 def _check(topology: Topology) -> None:
-    for columns, count in ((_DEVICE_COLUMNS, len(topology.kind)), (_LINK_COLUMNS, len(topology.src))):
+    for columns, count in (
+        (_DEVICE_COLUMNS, len(topology.kind)),
+        (_LINK_COLUMNS, len(topology.src)),
+    ):
         for column in columns:
             if getattr(topology, column).shape != (count,):
                 raise TopologyError(f"{topology.name}: column {column!r} must have {count} entries")
     if len(topology.labels) != topology.num_devices:
-        raise TopologyError(f"{topology.name}: {len(topology.labels)} names for {topology.num_devices} devices")
+        raise TopologyError(
+            f"{topology.name}: {len(topology.labels)} names for {topology.num_devices} devices"
+        )
     if len(set(topology.labels)) != len(topology.labels):
         seen: set[str] = set()
         twice = next(label for label in topology.labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
@@ -374,9 +404,18 @@ def _check(topology: Topology) -> None:
 def _check_shape(topology: Topology) -> None:
     places = math.prod(topology.shape)
     fits = min(topology.shape) > 0 and places <= topology.num_devices
-    if not fits or np.any(topology.kind[:places] == SWITCH) or np.any(topology.kind[places:] == NPU):
-        npus, switches = _count(topology.num_npus, "NPU"), _count(len(topology.switches), "switch", "es")
-        raise TopologyError(f"{topology.name}: shape {topology.shape} does not fit {npus} followed by {switches}")
+    if (
+        not fits
+        or np.any(topology.kind[:places] == SWITCH)
+        or np.any(topology.kind[places:] == NPU)
+    ):
+        npus, switches = (
+            _count(topology.num_npus, "NPU"),
+            _count(len(topology.switches), "switch", "es"),
+        )
+        raise TopologyError(
+            f"{topology.name}: shape {topology.shape} does not fit {npus} followed by {switches}"
+        )
 
 
 def _check_links(topology: Topology) -> None:
@@ -398,17 +437,21 @@ def _check_links(topology: Topology) -> None:
         raise TopologyError(f"{topology.name}: a link ends at an absent device")
 
 
-def _grouped(keys: NDArray[np.int32], count: int) -> tuple[Ints, Ints]:
+def _grouped(keys: Indices, count: int) -> tuple[Ints, Ints]:
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(keys, minlength=count), out=offsets[1:])
     return offsets, np.argsort(keys, kind="stable").astype(np.int64)
 
 
 def _padded(count: int, values: Sequence[int], fill: int = 0) -> Ints:
-    return np.concatenate([np.full(count - len(values), fill, np.int64), np.array(values, np.int64)])
+    return np.concatenate(
+        [np.full(count - len(values), fill, np.int64), np.array(values, np.int64)]
+    )
 
 
-def _quantities(kind: type[Picoseconds] | type[BytesPerSecond], wires: Sequence[Link], column: str) -> Ints:
+def _quantities(
+    kind: type[Picoseconds] | type[BytesPerSecond], wires: Sequence[Link], column: str
+) -> Ints:
     known: dict[str, int] = {}  # networks repeat a few texts on very many links
     values = np.empty(len(wires), np.int64)
     for i, wire in enumerate(wires):

@@ -95,7 +95,9 @@ def read_document(path: Path, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
-        raise FormatError(f"{path}: expected the keys and values of {what}, not {type(document).__name__}")
+        raise FormatError(
+            f"{path}: expected the keys and values of {what}, not {type(document).__name__}"
+        )
     return document
 
 
@@ -121,7 +123,9 @@ def save_topology(topology: Topology, path: str | Path) -> None:
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(document, Dumper=dumper, sort_keys=False, width=120, allow_unicode=True)
     else:
-        raise FormatError(f"{path}: a topology is saved as .yaml, .yml or .json, not as {path.suffix or 'this'!r}")
+        raise FormatError(
+            f"{path}: a topology is saved as .yaml, .yml or .json, not as {path.suffix or 'this'!r}"
+        )
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -143,15 +147,25 @@ def topology_to_dict(topology: Topology) -> dict[str, Any]:
     if len(topology.shape) > 1:
         document["shape"] = list(topology.shape)
     if topology.num_devices > places:
-        document["switches"] = [_switch_to_dict(topology, s) for s in range(places, topology.num_devices)]
+        document["switches"] = [
+            _switch_to_dict(topology, s) for s in range(places, topology.num_devices)
+        ]
     absent = np.flatnonzero(topology.kind == ABSENT).tolist()
     if absent:
         document["absent"] = absent
     document["links"] = [
-        {"src": src, "dst": dst, "bandwidth": str(BytesPerSecond(bandwidth)), "latency": str(Picoseconds(latency))}
+        {
+            "src": src,
+            "dst": dst,
+            "bandwidth": str(BytesPerSecond(bandwidth)),
+            "latency": str(Picoseconds(latency)),
+        }
         | ({"exclusive": True} if exclusive else {})
         for src, dst, bandwidth, latency, exclusive in zip(
-            *(getattr(topology, column).tolist() for column in ("src", "dst", "bandwidth", "latency", "exclusive")),
+            *(
+                getattr(topology, column).tolist()
+                for column in ("src", "dst", "bandwidth", "latency", "exclusive")
+            ),
             strict=True,
         )
     ]
@@ -190,8 +204,12 @@ def _switch_to_dict(topology: Topology, device: int) -> dict[str, Any]:
 
 def _from_struct(given: _Topology) -> Topology:
     names = [f"npu{i}" for i in range(given.npus)] if isinstance(given.npus, int) else given.npus
-    switches = [Switch(s.name or f"switch{i}", s.buffer, s.multicast) for i, s in enumerate(given.switches)]
-    numbers: dict[_Device, int] = {name: i for i, name in enumerate([*names, *(s.name for s in switches)])}
+    switches = [
+        Switch(s.name or f"switch{i}", s.buffer, s.multicast) for i, s in enumerate(given.switches)
+    ]
+    numbers: dict[_Device, int] = {
+        name: i for i, name in enumerate([*names, *(s.name for s in switches)])
+    }
     numbers |= {i: i for i in range(len(names) + len(switches))}
     links = []
     for i, wire in enumerate(given.links):
@@ -201,7 +219,11 @@ def _from_struct(given: _Topology) -> Topology:
         if not 0 <= device < topology.num_devices:
             raise _at(f"there is no device {device}", f"$.absent[{i}]")
     gone = np.isin(np.arange(topology.num_devices), given.absent)
-    return replace(topology, kind=np.where(gone, np.int8(ABSENT), topology.kind)) if given.absent else topology
+    return (
+        replace(topology, kind=np.where(gone, np.int8(ABSENT), topology.kind))
+        if given.absent
+        else topology
+    )
 
 
 def _from_link(wire: _Link, numbers: Mapping[_Device, int], path: str) -> list[Link]:
@@ -218,7 +240,9 @@ def _from_link(wire: _Link, numbers: Mapping[_Device, int], path: str) -> list[L
         raise _at(str(error), path) from error
     if not bandwidth:
         raise _at("the bandwidth must be positive", path)
-    there, back = (Link(a, b, bandwidth, latency, wire.exclusive) for a, b in ((src, dst), (dst, src)))
+    there, back = (
+        Link(a, b, bandwidth, latency, wire.exclusive) for a, b in ((src, dst), (dst, src))
+    )
     return ([there, back] if wire.both else [there]) * wire.count
 
 
@@ -231,7 +255,9 @@ def _from_astra_sim(given: _AstraSim) -> Topology:
     dimensions = len(given.topology)
     for field in ("topology", "npus_count", "bandwidth", "latency"):
         if len(getattr(given, field)) != dimensions or not dimensions:
-            raise _at(f"{len(getattr(given, field))} entries for {dimensions} dimensions", f"$.{field}")
+            raise _at(
+                f"{len(getattr(given, field))} entries for {dimensions} dimensions", f"$.{field}"
+            )
     factors = [
         makers[kind](
             npus,
@@ -264,7 +290,10 @@ def _from_edges(text: str, path: Path) -> Topology:
                 switches[end] = None
     numbers: dict[_Device, int] = {npu: npu for npu in range(npus)}
     numbers |= {name: npus + i for i, name in enumerate(switches)}
-    links = [Link(numbers[src], numbers[dst], bandwidth, latency) for src, dst, bandwidth, latency in edges]
+    links = [
+        Link(numbers[src], numbers[dst], bandwidth, latency)
+        for src, dst, bandwidth, latency in edges
+    ]
     try:
         return Topology.from_links(npus, links, map(Switch, switches), name=path.stem)
     except PcclError as error:
@@ -286,9 +315,16 @@ def _edge(words: list[str]) -> tuple[_Device, _Device, BytesPerSecond, Picosecon
 def _edge_end(word: str) -> _Device:
     if word.startswith("s"):
         return word
-    if word.isascii() and word.isdecimal() and len(word) <= len(str(_MOST_NPUS)) and int(word) < _MOST_NPUS:
+    if (
+        word.isascii()
+        and word.isdecimal()
+        and len(word) <= len(str(_MOST_NPUS))
+        and int(word) < _MOST_NPUS
+    ):
         return int(word)
-    raise FormatError(f"{word!r} is neither the number of an NPU nor the name of a switch, which starts with s")
+    raise FormatError(
+        f"{word!r} is neither the number of an NPU nor the name of a switch, which starts with s"
+    )
 
 
 def _text(path: Path) -> str:
@@ -308,7 +344,9 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} appears twice")
+        raise ValueError(
+            f"the key {next(key for key in keys if keys.count(key) > 1)!r} appears twice"
+        )
     return document
 
 

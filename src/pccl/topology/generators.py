@@ -39,7 +39,9 @@ LATENCY: Time = "500ns"
 _MOST_LINKS = 10_000_000  # a typing error should not fill the memory with links
 
 
-def line(npus: int, *, bandwidth: Bandwidth = BANDWIDTH, latency: Time = LATENCY, exclusive: bool = False) -> Topology:
+def line(
+    npus: int, *, bandwidth: Bandwidth = BANDWIDTH, latency: Time = LATENCY, exclusive: bool = False
+) -> Topology:
     """NPUs in a row, neighbours joined in both directions.
 
     Examples
@@ -70,7 +72,10 @@ def ring(
     """
     _positive(npus, "ring")
     if unidirectional:
-        ahead = [Link(i, (i + 1) % npus, bandwidth, latency, exclusive) for i in range(npus if npus > 1 else 0)]
+        ahead = [
+            Link(i, (i + 1) % npus, bandwidth, latency, exclusive)
+            for i in range(npus if npus > 1 else 0)
+        ]
         return Topology.from_links(npus, ahead, name=f"ring:{npus},unidirectional")
     pairs = [(i, (i + 1) % npus) for i in range(npus if npus > 2 else npus - 1)]
     return _joined(npus, pairs, bandwidth, latency, exclusive, f"ring:{npus}")
@@ -123,14 +128,18 @@ def product(*factors: Topology, name: str | None = None) -> Topology:
     if not factors:
         raise TopologyError("a product needs at least one topology")
     if any(np.any(factor.kind == ABSENT) for factor in factors):
-        raise TopologyError("a product of damaged topologies is not defined; take devices out of the product instead")
+        raise TopologyError(
+            "a product of damaged topologies is not defined; take devices out of the product instead"
+        )
     shape = tuple(size for factor in factors for size in factor.shape)
     counts = [factor.num_npus for factor in factors]
     npus = math.prod(counts)
     _affordable(sum(npus // factor.num_npus * factor.num_links for factor in factors), "product")
     numbers = np.arange(npus).reshape(counts)
     devices = numbers.size
-    columns: dict[str, list[Any]] = {c: [] for c in ("src", "dst", "latency", "bandwidth", "exclusive")}
+    columns: dict[str, list[Any]] = {
+        c: [] for c in ("src", "dst", "latency", "bandwidth", "exclusive")
+    }
     hubs: list[Switch] = []
     for dimension, factor in enumerate(factors):
         rows = np.moveaxis(numbers, dimension, -1).reshape(-1, factor.num_npus)
@@ -146,7 +155,9 @@ def product(*factors: Topology, name: str | None = None) -> Topology:
             for s in factor.switches.tolist():
                 label = f"dim{dimension}.{row}.{factor.labels[s]}"
                 hubs.append(Switch(label, int(factor.buffer[s]) or None, bool(factor.multicast[s])))
-    frame = Topology.from_links(numbers.size, [], hubs, name=name or " x ".join(f.name for f in factors), shape=shape)
+    frame = Topology.from_links(
+        numbers.size, [], hubs, name=name or " x ".join(f.name for f in factors), shape=shape
+    )
     joined: dict[str, Any] = {column: np.concatenate(parts) for column, parts in columns.items()}
     return replace(frame, **joined)
 
@@ -192,7 +203,13 @@ def mesh(
     >>> mesh(3, 3)
     Topology('mesh:3x3': 9 NPUs, 24 links, 50GiB/s, 500ns)
     """
-    return grid(*shape, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=f"mesh:{_times(shape)}")
+    return grid(
+        *shape,
+        bandwidth=bandwidth,
+        latency=latency,
+        exclusive=exclusive,
+        name=f"mesh:{_times(shape)}",
+    )
 
 
 def torus(
@@ -209,7 +226,9 @@ def torus(
     Topology('torus:4x4x4': 64 NPUs, 384 links, 50GiB/s, 500ns)
     """
     name = f"torus:{_times(shape)}"
-    return grid(*shape, wrap=True, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=name)
+    return grid(
+        *shape, wrap=True, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=name
+    )
 
 
 def hypercube(
@@ -229,7 +248,9 @@ def hypercube(
     _affordable(dimensions << min(_positive(dimensions, "hypercube"), 64), "hypercube")
     shape = (2,) * dimensions
     name = f"hypercube:{dimensions}"
-    return grid(*shape, wrap=True, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=name)
+    return grid(
+        *shape, wrap=True, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=name
+    )
 
 
 def switch_2d(
@@ -285,13 +306,19 @@ def leaf_spine(
     npus = leaves * npus_per_leaf
     down, up = _per_dimension(bandwidth, 2, "bandwidth")
     near, far = _per_dimension(latency, 2, "latency")
-    links = [wire for i in range(npus) for wire in _both(i, npus + i // npus_per_leaf, down, near, exclusive)]
+    links = [
+        wire
+        for i in range(npus)
+        for wire in _both(i, npus + i // npus_per_leaf, down, near, exclusive)
+    ]
     for leaf in range(leaves):
         for spine in range(spines):
             links += _both(npus + leaf, npus + leaves + spine, up, far, exclusive)
     names = [f"leaf{i}" for i in range(leaves)] + [f"spine{i}" for i in range(spines)]
     hubs = [Switch(label, buffer, multicast) for label in names]
-    return Topology.from_links(npus, links, hubs, name=f"leaf-spine:{leaves}x{npus_per_leaf}x{spines}")
+    return Topology.from_links(
+        npus, links, hubs, name=f"leaf-spine:{leaves}x{npus_per_leaf}x{spines}"
+    )
 
 
 def fat_tree(
@@ -347,20 +374,33 @@ def dragonfly(
     >>> dragonfly(5, 4, 2)
     Topology('dragonfly:5x4x2': 40 NPUs, 20 switches, 160 links, 50GiB/s, 500ns)
     """
-    for count, what in ((groups, "groups"), (routers_per_group, "routers"), (npus_per_router, "NPUs per router")):
+    for count, what in (
+        (groups, "groups"),
+        (routers_per_group, "routers"),
+        (npus_per_router, "NPUs per router"),
+    ):
         _positive(count, f"dragonfly ({what})")
     npus = groups * routers_per_group * npus_per_router
     _affordable(2 * npus + groups * (routers_per_group**2 + groups), "dragonfly")
     bandwidths = _per_dimension(bandwidth, 3, "bandwidth")
     latencies = _per_dimension(latency, 3, "latency")
-    tiers: list[list[tuple[int, int]]] = [[(i, npus + i // npus_per_router) for i in range(npus)], [], []]
+    tiers: list[list[tuple[int, int]]] = [
+        [(i, npus + i // npus_per_router) for i in range(npus)],
+        [],
+        [],
+    ]
     for group in range(groups):
         first = npus + group * routers_per_group
         tiers[1] += [(first + a, first + b) for a, b in combinations(range(routers_per_group), 2)]
     for a, b in combinations(range(groups), 2):
         # The links of a group go to the others in circular order and take its routers in turn.
-        router_a, router_b = (b - a - 1) % routers_per_group, (a - b - 1) % groups % routers_per_group
-        tiers[2].append((npus + a * routers_per_group + router_a, npus + b * routers_per_group + router_b))
+        router_a, router_b = (
+            (b - a - 1) % routers_per_group,
+            (a - b - 1) % groups % routers_per_group,
+        )
+        tiers[2].append(
+            (npus + a * routers_per_group + router_a, npus + b * routers_per_group + router_b)
+        )
     links = [
         wire
         for pairs, b, a in zip(tiers, bandwidths, latencies, strict=True)
@@ -386,7 +426,9 @@ def _joined(
     return Topology.from_links(npus, links, switches, name=name)
 
 
-def _both(a: int, b: int, bandwidth: Bandwidth, latency: Time, exclusive: bool) -> tuple[Link, Link]:
+def _both(
+    a: int, b: int, bandwidth: Bandwidth, latency: Time, exclusive: bool
+) -> tuple[Link, Link]:
     return Link(a, b, bandwidth, latency, exclusive), Link(b, a, bandwidth, latency, exclusive)
 
 

@@ -32,10 +32,15 @@ def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
     >>> networkx.diameter(to_networkx(mesh(8, 8)))
     14
     """
-    graph: networkx.MultiDiGraph[int] = _networkx().MultiDiGraph(name=topology.name, shape=topology.shape)
+    graph: networkx.MultiDiGraph[int] = _networkx().MultiDiGraph(
+        name=topology.name, shape=topology.shape
+    )
     for device in range(topology.num_devices):
         if topology.is_switch(device):
-            buffer, multicast = int(topology.buffer[device]) or None, bool(topology.multicast[device])
+            buffer, multicast = (
+                int(topology.buffer[device]) or None,
+                bool(topology.multicast[device]),
+            )
             limits = {"buffer": buffer, "multicast": multicast}
             graph.add_node(device, name=topology.labels[device], kind="switch", **limits)
         elif topology.kind[device] != ABSENT:
@@ -52,7 +57,9 @@ def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
     return graph
 
 
-def from_networkx(graph: networkx.Graph[Any], *, bandwidth: str = "bandwidth", latency: str = "latency") -> Topology:
+def from_networkx(
+    graph: networkx.Graph[Any], *, bandwidth: str = "bandwidth", latency: str = "latency"
+) -> Topology:
     """Read any networkx graph; an undirected edge becomes a link in each direction.
 
     NPUs are numbered in the order of the nodes, switches (``switch=True`` or ``kind="switch"``, optionally with
@@ -76,11 +83,15 @@ def from_networkx(graph: networkx.Graph[Any], *, bandwidth: str = "bandwidth", l
     """
     _networkx()
     nodes = dict(graph.nodes(data=True))
-    switches = [node for node, data in nodes.items() if data.get("switch") or data.get("kind") == "switch"]
+    switches = [
+        node for node, data in nodes.items() if data.get("switch") or data.get("kind") == "switch"
+    ]
     npus = [node for node in nodes if node not in set(switches)]
     numbers = {node: number for number, node in enumerate([*npus, *switches])}
     edges = list(graph.edges(data=True))
-    if all("link" in data for _, _, data in edges):  # from to_networkx: keep the numbers of the links
+    if all(
+        "link" in data for _, _, data in edges
+    ):  # from to_networkx: keep the numbers of the links
         edges.sort(key=lambda edge: edge[2]["link"])
     links = []
     for a, b, data in edges:
@@ -93,7 +104,11 @@ def from_networkx(graph: networkx.Graph[Any], *, bandwidth: str = "bandwidth", l
         [_name(node, nodes[node], "npu") for node in npus],
         links,
         [
-            Switch(_name(node, nodes[node], "switch"), nodes[node].get("buffer"), nodes[node].get("multicast", True))
+            Switch(
+                _name(node, nodes[node], "switch"),
+                nodes[node].get("buffer"),
+                nodes[node].get("multicast", True),
+            )
             for node in switches
         ],
         name=graph.graph.get("name") or "networkx",
@@ -102,12 +117,19 @@ def from_networkx(graph: networkx.Graph[Any], *, bandwidth: str = "bandwidth", l
 
 
 def _link(
-    numbers: dict[Hashable, int], a: Hashable, b: Hashable, data: dict[str, Any], bandwidth: str, latency: str
+    numbers: dict[Hashable, int],
+    a: Hashable,
+    b: Hashable,
+    data: dict[str, Any],
+    bandwidth: str,
+    latency: str,
 ) -> Link:
     for attribute in (bandwidth, latency):
         if attribute not in data:
             has = ", ".join(map(repr, data)) or "none"
-            raise TopologyError(f"edge {a!r} -> {b!r} has no attribute {attribute!r}; its attributes: {has}")
+            raise TopologyError(
+                f"edge {a!r} -> {b!r} has no attribute {attribute!r}; its attributes: {has}"
+            )
     return Link(
         numbers[a],
         numbers[b],

@@ -98,7 +98,9 @@ def parse_topology(text: str) -> Topology:
 
 
 def _name(text: str) -> str:
-    return text.partition("@")[0].partition(",")[0].partition(":")[0].strip().lower().replace("_", "-")
+    return (
+        text.partition("@")[0].partition(",")[0].partition(":")[0].strip().lower().replace("_", "-")
+    )
 
 
 def _parse_one(text: str) -> Topology:
@@ -115,12 +117,20 @@ def _parse_one(text: str) -> Topology:
 
 def _nearest(name: str) -> str:
     near = get_close_matches(name, _ZOO, n=3)
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {', '.join(_ZOO)}, and files"
+    return (
+        f"did you mean {' or '.join(map(repr, near))}?"
+        if near
+        else f"known are {', '.join(_ZOO)}, and files"
+    )
 
 
 def _arguments(entry: ZooEntry, text: str) -> list[int]:
     numbers = [_whole(word) for word in text.split("x")] if text else []
-    parameters = [p for p in inspect.signature(entry.build).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    parameters = [
+        p
+        for p in inspect.signature(entry.build).parameters.values()
+        if p.kind is not p.KEYWORD_ONLY
+    ]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         fits = len(numbers) > 0
     else:

@@ -16,7 +16,9 @@ from pccl.units import Bandwidth, Time
 
 __all__ = ["dgx1", "dgx2", "dgx_a100", "hgx_h100", "mi250", "ndv2", "tpu_v4", "tpu_v5e", "tpu_v5p"]
 
-Wire: TypeAlias = tuple[int | str, int | str, Bandwidth, Time]  # from and to: the number of an NPU or a switch's name
+Wire: TypeAlias = tuple[
+    int | str, int | str, Bandwidth, Time
+]  # from and to: the number of an NPU or a switch's name
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 
 # The hybrid cube mesh of eight V100: two NVLinks, taken as one of twice the bandwidth, or one NVLink.
@@ -192,7 +194,13 @@ def tpu_v5p(*shape: int) -> Topology:
 def _tpu(name: str, shape: tuple[int, ...], dimensions: int, bandwidth: Bandwidth) -> Topology:
     if len(shape) != dimensions:
         raise TopologyError(f"a {name} has {dimensions} dimensions, not {len(shape)}")
-    return grid(*shape, wrap=True, bandwidth=bandwidth, latency="500ns", name=f"{name}:{'x'.join(map(str, shape))}")
+    return grid(
+        *shape,
+        wrap=True,
+        bandwidth=bandwidth,
+        latency="500ns",
+        name=f"{name}:{'x'.join(map(str, shape))}",
+    )
 
 
 def _machine(name: str, boxes: int, npus_per_box: int, wires: list[Wire]) -> Topology:
@@ -206,14 +214,19 @@ def _machine(name: str, boxes: int, npus_per_box: int, wires: list[Wire]) -> Top
             numbers.setdefault(end, len(numbers))
     return Topology.from_links(
         npus,
-        [Link(numbers[src], numbers[dst], bandwidth, latency) for src, dst, bandwidth, latency in wires],
+        [
+            Link(numbers[src], numbers[dst], bandwidth, latency)
+            for src, dst, bandwidth, latency in wires
+        ],
         [Switch(end) for end in numbers if isinstance(end, str)],
         name=name if boxes == 1 else f"{name}:{boxes}",
         shape=(npus,) if boxes == 1 else (boxes, npus_per_box),
     )
 
 
-def _in_every_box(links: dict[str, Pairs], boxes: int, npus_per_box: int, latency: Time) -> list[Wire]:
+def _in_every_box(
+    links: dict[str, Pairs], boxes: int, npus_per_box: int, latency: Time
+) -> list[Wire]:
     return [
         wire
         for first in range(0, boxes * npus_per_box, npus_per_box)
@@ -223,9 +236,15 @@ def _in_every_box(links: dict[str, Pairs], boxes: int, npus_per_box: int, latenc
     ]
 
 
-def _on_nvswitches(boxes: int, npus_per_box: int, bandwidth: Bandwidth, latency: Time) -> list[Wire]:
+def _on_nvswitches(
+    boxes: int, npus_per_box: int, bandwidth: Bandwidth, latency: Time
+) -> list[Wire]:
     npus = range(boxes * npus_per_box)
-    return [wire for npu in npus for wire in _both(npu, f"nvswitch{npu // npus_per_box}", bandwidth, latency)]
+    return [
+        wire
+        for npu in npus
+        for wire in _both(npu, f"nvswitch{npu // npus_per_box}", bandwidth, latency)
+    ]
 
 
 def _both(a: int | str, b: int | str, bandwidth: Bandwidth, latency: Time) -> list[Wire]:

@@ -67,7 +67,9 @@ def _components(topology: Topology) -> dict[int, int]:
     """For each switch, the least number among the switches that links between switches join it to."""
     component = {switch: switch for switch in topology.switches.tolist()}
     joined = [
-        pair for pair in zip(topology.src.tolist(), topology.dst.tolist(), strict=True) if set(pair) <= set(component)
+        pair
+        for pair in zip(topology.src.tolist(), topology.dst.tolist(), strict=True)
+        if set(pair) <= set(component)
     ]
     changed = True
     while changed:

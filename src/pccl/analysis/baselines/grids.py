@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.analysis.baselines.plan import Task, UnsupportedError
 
 __all__ = ["Grid"]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,13 @@ class Grid:
         """The group of a task; raises if it is no grid."""
         shape = task.topology.shape
         if len(shape) < 2:
-            raise UnsupportedError(f"needs a network with dimensions, such as mesh:4x4; {task.topology.name} has none")
+            raise UnsupportedError(
+                f"needs a network with dimensions, such as mesh:4x4; {task.topology.name} has none"
+            )
         places = np.unravel_index(task.members, shape)
-        place = np.stack([np.unique(along, return_inverse=True)[1].reshape(-1) for along in places]).astype(np.int64)
+        place = np.stack(
+            [np.unique(along, return_inverse=True)[1].reshape(-1) for along in places]
+        ).astype(np.int64)
         sizes = place.max(axis=1) + 1
         if int(np.prod(sizes)) != len(task.members):
             raise UnsupportedError(

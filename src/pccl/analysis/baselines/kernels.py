@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Bools, Indices, Ints
 from pccl._kernels import kernel
-from pccl.synthesis.kernels import NEVER
+from pccl.network.graph_kernels import NEVER
 
 __all__ = ["Edges", "Growth", "Layout", "Rows", "TreeTable", "grow_trees", "lay_trees"]
 
-Ints = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 NONE = np.int64(-1)
 
@@ -148,7 +145,10 @@ def send_down(tree: int, down: TreeTable, layout: Layout, rows: Rows, count: int
     """Send a copy of its own to every member, along the path from its parent."""
     order = down.order[tree]
     for k in range(1, len(order)):
-        path, wait = down.path[tree, order[k]], layout.last[layout.member[down.parent[tree, order[k]]]]
+        path, wait = (
+            down.path[tree, order[k]],
+            layout.last[layout.member[down.parent[tree, order[k]]]],
+        )
         for hop in range(layout.path_first[path], layout.path_first[path + 1]):
             write(rows, count, layout.path_link[hop], wait, NONE, False)
             wait = count
@@ -160,7 +160,12 @@ def send_down(tree: int, down: TreeTable, layout: Layout, rows: Rows, count: int
 @kernel
 def write(rows: Rows, row: int, link: int, newest: int, previous: int, reduce: bool) -> None:
     """Fill in one row."""
-    rows.link[row], rows.newest[row], rows.previous[row], rows.reduce[row] = link, newest, previous, reduce
+    rows.link[row], rows.newest[row], rows.previous[row], rows.reduce[row] = (
+        link,
+        newest,
+        previous,
+        reduce,
+    )
 
 
 # --- trees grown together --------------------------------------------------------------------------------------------

@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.analysis.baselines import kernels
 from pccl.analysis.baselines.plan import Plan, Task, Trees
 from pccl.analysis.baselines.routes import Paths, follow, offsets, shortest
 from pccl.analysis.baselines.trees import by_share, reduces, spreads
 from pccl.errors import InfeasibleError
-from pccl.synthesis.kernels import NEVER
+from pccl.network.graph_kernels import NEVER
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
 
 __all__ = ["multitree"]
-
-Ints = NDArray[np.int64]
 
 
 def multitree(task: Task) -> Plan:
@@ -45,7 +43,9 @@ def _grown(task: Task, begin: Ints, end: Ints, paths: Paths) -> Trees:
     if kernels.grow_trees(edges, growth):
         tree, member = np.argwhere(growth.since < 0)[0]
         pair = (task.topology.device_text(int(task.members[i])) for i in (tree, member))
-        raise InfeasibleError(f"no path of links joins {' and '.join(pair)} in {task.topology.name}")
+        raise InfeasibleError(
+            f"no path of links joins {' and '.join(pair)} in {task.topology.name}"
+        )
     parent = np.append(begin, -1)[growth.edge]
     return Trees(parent, growth.since, growth.edge, paths)
 
@@ -53,7 +53,10 @@ def _grown(task: Task, begin: Ints, end: Ints, paths: Paths) -> Trees:
 def _steps(task: Task, paths: Paths) -> Ints:
     """For how many steps each path is held, a step being what the fastest link takes."""
     topology, link = task.topology, paths.link
-    hold = transmission_time(task.size, topology.bandwidth[link]) + topology.latency[link] * topology.exclusive[link]
+    hold = (
+        transmission_time(task.size, topology.bandwidth[link])
+        + topology.latency[link] * topology.exclusive[link]
+    )
     if not len(hold):
         return np.zeros(0, np.int64)
     return np.asarray(-(-np.maximum.reduceat(hold, paths.first[:-1]) // hold.min()))

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Bools, Indices, Ints
 from pccl.algorithm import Algorithm, Provenance, Transfers
 from pccl.algorithm.timing import times_of
 from pccl.algorithm.timing_kernels import Inputs
@@ -21,14 +21,10 @@ from pccl.analysis.baselines.routes import Paths, Router, offsets, ranges
 from pccl.analysis.queues import first_come_starts
 from pccl.collective import Collective, Conditions
 from pccl.errors import InfeasibleError, PcclError
-from pccl.synthesis.ten import LONGEST, network, unloaded_times
+from pccl.network import LONGEST, network, unloaded_times
 from pccl.topology import Topology
 
 __all__ = ["Plan", "Task", "Trees", "UnsupportedError", "lay_trees", "lay_walks", "tasks", "timed"]
-
-Ints = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 
 class UnsupportedError(PcclError):
@@ -58,7 +54,9 @@ class Task:
     def times(self) -> Ints:
         """From member to member without traffic; very long, but not infinitely, where there is no way."""
         net = network(self.topology, np.array([self.size]))
-        times = unloaded_times(net, self.members, np.zeros(len(self.members), np.int64))[:, self.members]
+        times = unloaded_times(net, self.members, np.zeros(len(self.members), np.int64))[
+            :, self.members
+        ]
         return np.minimum(times, LONGEST // net.unit // len(self.members)) * net.unit
 
     @cached_property
@@ -80,11 +78,18 @@ class Plan:
     @classmethod
     def join(cls, plans: Sequence[Plan], chunks: Sequence[int]) -> Plan:
         """The plans of several collectives, which have so many chunks each."""
-        rows, before = offsets(np.array([len(plan.chunk) for plan in plans])), offsets(np.array(chunks))
+        rows, before = (
+            offsets(np.array([len(plan.chunk) for plan in plans])),
+            offsets(np.array(chunks)),
+        )
         columns = {f.name: [getattr(plan, f.name) for plan in plans] for f in fields(cls)}
-        columns["chunk"] = [column + by for column, by in zip(columns["chunk"], before[:-1], strict=True)]
+        columns["chunk"] = [
+            column + by for column, by in zip(columns["chunk"], before[:-1], strict=True)
+        ]
         for name in ("newest", "previous"):
-            columns[name] = [_shifted(column, by) for column, by in zip(columns[name], rows[:-1], strict=True)]
+            columns[name] = [
+                _shifted(column, by) for column, by in zip(columns[name], rows[:-1], strict=True)
+            ]
         return cls(**{name: np.concatenate(parts) for name, parts in columns.items()})
 
 
@@ -110,8 +115,13 @@ class Trees:
 
 def tasks(topology: Topology, collectives: Sequence[Collective]) -> list[Task]:
     """Every collective with what its baseline needs to know."""
-    members = [topology.npus if c.group is None else np.array(c.ranks, np.int64) for c in collectives]
-    return [Task(topology, c, m, c.conditions(topology)) for c, m in zip(collectives, members, strict=True)]
+    members = [
+        topology.npus if c.group is None else np.array(c.ranks, np.int64) for c in collectives
+    ]
+    return [
+        Task(topology, c, m, c.conditions(topology))
+        for c, m in zip(collectives, members, strict=True)
+    ]
 
 
 # --- layouts ---------------------------------------------------------------------------------------------------------
@@ -121,26 +131,43 @@ def lay_walks(task: Task, walk: Ints, src: Ints, dst: Ints, chunk: Ints, of_chun
     """Chunks that go from device to device: row by row, walk by walk; `of_chunk` says which walk each chunk takes."""
     paths, path = task.router.paths(src, dst)
     link = paths.link[ranges(paths.first[path], paths.length[path])]
-    length = np.bincount(walk, paths.length[path], int(of_chunk.max(initial=-1)) + 1).astype(np.int64)
+    length = np.bincount(walk, paths.length[path], int(of_chunk.max(initial=-1)) + 1).astype(
+        np.int64
+    )
     newest = np.arange(-1, len(link) - 1)
     newest[offsets(length)[:-1][length > 0]] = -1
     none = np.full(len(link), -1, np.int64)
-    rows = kernels.Rows(offsets(length), link.astype(np.int32), newest, none, np.zeros(len(link), np.bool_))
+    rows = kernels.Rows(
+        offsets(length), link.astype(np.int32), newest, none, np.zeros(len(link), np.bool_)
+    )
     return _repeated(rows, chunk, of_chunk)
 
 
-def lay_trees(task: Task, up: Trees | None, down: Trees | None, chunk: Ints, of_chunk: Ints) -> Plan:
+def lay_trees(
+    task: Task, up: Trees | None, down: Trees | None, chunk: Ints, of_chunk: Ints
+) -> Plan:
     """Chunks that are added up along one tree, or spread down another, or both; `of_chunk` says which row is theirs.
 
     A sum goes along the routes of its tree as it is. Where that cannot be, because different partial sums would pass
     through one device (which holds one sum of a chunk, and adds its own contribution), the routes are cut down to a
     tree of links, along which every device adds up what comes in and sends it on once.
     """
-    topology, count = task.topology, max(len(trees.parent) for trees in (up, down) if trees is not None)
-    (paths_up, table_up), (paths_down, table_down) = _routed(task, up, True, count), _routed(task, down, False, count)
+    topology, count = (
+        task.topology,
+        max(len(trees.parent) for trees in (up, down) if trees is not None),
+    )
+    (paths_up, table_up), (paths_down, table_down) = (
+        _routed(task, up, True, count),
+        _routed(task, down, False, count),
+    )
     table_down = table_down._replace(path=table_down.path + len(paths_up.length))
-    paths = Paths(offsets(np.append(paths_up.length, paths_down.length)), np.append(paths_up.link, paths_down.link))
-    most = sum(int(paths.length[table.path[table.parent >= 0]].sum()) for table in (table_up, table_down))
+    paths = Paths(
+        offsets(np.append(paths_up.length, paths_down.length)),
+        np.append(paths_up.link, paths_down.link),
+    )
+    most = sum(
+        int(paths.length[table.path[table.parent >= 0]].sum()) for table in (table_up, table_down)
+    )
     contributes = np.zeros(topology.num_devices, np.bool_)
     contributes[task.members] = True
     token, last, chosen = np.empty((3, topology.num_devices), np.int64)
@@ -150,21 +177,32 @@ def lay_trees(task: Task, up: Trees | None, down: Trees | None, chunk: Ints, of_
     )  # fmt: skip
     newest, previous = np.empty((2, most), np.int64)
     rows = kernels.Rows(
-        np.zeros(count + 1, np.int64), np.empty(most, np.int32), newest, previous, np.empty(most, np.bool_)
+        np.zeros(count + 1, np.int64),
+        np.empty(most, np.int32),
+        newest,
+        previous,
+        np.empty(most, np.bool_),
     )
     kernels.lay_trees(table_up, table_down, layout, rows)
     return _repeated(rows, chunk, of_chunk)
 
 
-def _routed(task: Task, trees: Trees | None, inward: bool, count: int) -> tuple[Paths, kernels.TreeTable]:
+def _routed(
+    task: Task, trees: Trees | None, inward: bool, count: int
+) -> tuple[Paths, kernels.TreeTable]:
     """The paths of some trees, and their table as the kernel wants it."""
     if trees is None:
         none = np.empty((count, 0), np.int64)
-        return Paths(np.zeros(1, np.int64), np.empty(0, np.int64)), kernels.TreeTable(none, none, none)
+        return Paths(np.zeros(1, np.int64), np.empty(0, np.int64)), kernels.TreeTable(
+            none, none, none
+        )
     order = np.argsort(trees.step, axis=1, kind="stable")
     path, paths = trees.path, trees.paths
     if path is None or paths is None:
-        child, parent = np.broadcast_to(task.members, trees.parent.shape), task.members[trees.parent]
+        child, parent = (
+            np.broadcast_to(task.members, trees.parent.shape),
+            task.members[trees.parent],
+        )
         parent = np.where(trees.parent >= 0, parent, child)
         ends = (child, parent) if inward else (parent, child)
         paths, of_pair = task.router.paths(*(end.ravel() for end in ends))
@@ -192,16 +230,26 @@ def _shifted(rows: Ints, by: Ints) -> Ints:
 
 
 def timed(
-    topology: Topology, collectives: Sequence[Collective], conditions: Conditions, plan: Plan, name: str
+    topology: Topology,
+    collectives: Sequence[Collective],
+    conditions: Conditions,
+    plan: Plan,
+    name: str,
 ) -> Algorithm:
     """The plan as an algorithm, each link serving first come, first served."""
     network(topology, conditions.sizes[0])  # refuses what takes too long
     # What can be sent at once is served in the order of the plan.
     order = np.arange(len(plan.chunk))
-    transfers = Transfers(topology, conditions, plan.chunk.astype(np.int32), plan.link, order, plan.reduce)
+    transfers = Transfers(
+        topology, conditions, plan.chunk.astype(np.int32), plan.link, order, plan.reduce
+    )
     times = times_of(transfers, topology, transfers.transmission)
-    if float(times.travel.sum(dtype=np.float64)) > LONGEST:  # one after another, as they are at worst
-        raise InfeasibleError(f"{len(order)} transfers may take longer than two weeks on {topology.name}")
+    if (
+        float(times.travel.sum(dtype=np.float64)) > LONGEST
+    ):  # one after another, as they are at worst
+        raise InfeasibleError(
+            f"{len(order)} transfers may take longer than two weeks on {topology.name}"
+        )
     start = first_come_starts(transfers, topology, times, Inputs(plan.newest, plan.previous))
     return Algorithm.build(
         topology, collectives, plan.chunk, plan.link, start, plan.reduce, conditions=conditions,

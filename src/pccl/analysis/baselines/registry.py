@@ -93,12 +93,18 @@ def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorit
         if isinstance(collective, Collective) and collective.kind not in known[name].kinds:
             raise PcclError(f"the baseline {name!r} does not support {collective.kind}")
     if topology.limited:
-        raise PcclError(f"the baseline {name!r} ignores the limits of switches; unroll_switches() does without")
+        raise PcclError(
+            f"the baseline {name!r} ignores the limits of switches; unroll_switches() does without"
+        )
     return known[name].make(topology, collectives)
 
 
 def _planned(
-    name: str, description: str, kinds: frozenset[str], plan: Callable[[Task], Plan], needs: str = ""
+    name: str,
+    description: str,
+    kinds: frozenset[str],
+    plan: Callable[[Task], Plan],
+    needs: str = "",
 ) -> Baseline:
     """A baseline that plans each collective by itself; all contend for the links."""
 
@@ -115,7 +121,9 @@ def _planned(
 
 
 def _hierarchical(task: Task) -> Plan:
-    return walks.by_dimension(task) if task.collective.kind in EXCHANGES else trees.hierarchical(task)
+    return (
+        walks.by_dimension(task) if task.collective.kind in EXCHANGES else trees.hierarchical(task)
+    )
 
 
 def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
@@ -126,7 +134,9 @@ def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorith
         members = topology.npus if collective.group is None else np.array(collective.ranks)
         inside = np.zeros(topology.num_devices, np.bool_)
         inside[members] = inside[topology.switches] = True
-        own = synthesize(topology.restrict(np.flatnonzero(inside).tolist()), collective, verify=False)
+        own = synthesize(
+            topology.restrict(np.flatnonzero(inside).tolist()), collective, verify=False
+        )
         links = np.flatnonzero(inside[topology.src] & inside[topology.dst])
         t = own.transfers
         columns.append((t.chunk.astype(np.int64) + before, links[t.link], t.start, t.reduce))
@@ -134,6 +144,13 @@ def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorith
     chunk, link, start, reduce = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     provenance = Provenance("baseline confined")
     plan = Algorithm.build(
-        topology, collectives, chunk, link, start, reduce, conditions=conditions, provenance=provenance
+        topology,
+        collectives,
+        chunk,
+        link,
+        start,
+        reduce,
+        conditions=conditions,
+        provenance=provenance,
     )
     return simulate(plan, "fifo").to_algorithm()

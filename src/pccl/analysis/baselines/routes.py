@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.errors import InfeasibleError
-from pccl.synthesis.kernels import NEVER
-from pccl.synthesis.ten import network, unloaded_times
+from pccl.network import NEVER, network, unloaded_times
 from pccl.topology import Topology
 
 __all__ = ["Paths", "Router", "follow", "offsets", "ranges", "shortest"]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,9 @@ class Router:
         row_of = np.full(topology.num_devices, -1, np.int64)
         row_of[targets] = np.arange(len(targets))
         towards = _dimension_order(topology, targets)
-        return cls(topology, shortest(topology, size, targets)[0] if towards is None else towards, row_of)
+        return cls(
+            topology, shortest(topology, size, targets)[0] if towards is None else towards, row_of
+        )
 
     def paths(self, src: Ints, dst: Ints) -> tuple[Paths, Ints]:
         """Paths between pairs of devices, and for each pair which of them is its path."""
@@ -62,14 +61,19 @@ def follow(topology: Topology, towards: Ints, row: Ints, src: Ints, dst: Ints) -
         if np.any(link < 0):
             pair = going[int(np.argmax(link < 0))]
             sender, receiver = (topology.device_text(int(ends[pair])) for ends in (src, dst))
-            raise InfeasibleError(f"{sender} cannot send to {receiver}: no path of links joins them in {topology.name}")
+            raise InfeasibleError(
+                f"{sender} cannot send to {receiver}: no path of links joins them in {topology.name}"
+            )
         owners.append(going)
         links.append(link)
         at[going] = topology.dst[link]
         going = going[at[going] != dst[going]]
     owner = np.concatenate([np.zeros(0, np.int64), *owners])
     by_owner = np.argsort(owner, kind="stable")
-    return Paths(offsets(np.bincount(owner, minlength=len(src))), np.concatenate([owner[:0], *links])[by_owner])
+    return Paths(
+        offsets(np.bincount(owner, minlength=len(src))),
+        np.concatenate([owner[:0], *links])[by_owner],
+    )
 
 
 def shortest(topology: Topology, size: int, targets: Ints) -> tuple[Ints, Ints]:
@@ -79,7 +83,9 @@ def shortest(topology: Topology, size: int, targets: Ints) -> tuple[Ints, Ints]:
     towards = np.full((len(targets), topology.num_devices), -1, np.int64)
     travel = np.empty(topology.num_links, np.int64)
     travel[net.link] = net.travel[0, net.kind]
-    for link in range(topology.num_links - 1, -1, -1):  # of equally short ways, the link with the least number
+    for link in range(
+        topology.num_links - 1, -1, -1
+    ):  # of equally short ways, the link with the least number
         src, dst = topology.src[link], topology.dst[link]
         towards[remaining[:, src] == remaining[:, dst] + travel[link], src] = link
     return towards, np.where(remaining < NEVER, remaining, NEVER // net.unit) * net.unit
@@ -87,7 +93,11 @@ def shortest(topology: Topology, size: int, targets: Ints) -> tuple[Ints, Ints]:
 
 def _dimension_order(topology: Topology, targets: Ints) -> Ints | None:
     """On grids: along the last dimension first, then the one before it; None for other networks."""
-    if len(topology.shape) < 2 or len(topology.switches) or topology.num_npus != topology.num_devices:
+    if (
+        len(topology.shape) < 2
+        or len(topology.switches)
+        or topology.num_npus != topology.num_devices
+    ):
         return None
     n = topology.num_devices
     link_of = np.full((n, n), -1, np.int64)
@@ -108,7 +118,7 @@ def _dimension_order(topology: Topology, targets: Ints) -> Ints | None:
     return towards if np.all(towards >= 0) else None
 
 
-def offsets(widths: NDArray[np.int64]) -> Ints:
+def offsets(widths: Ints) -> Ints:
     """Where each of several lists begins when they stand one after another, and where the last one ends."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl._kernels import kernel
 
 __all__ = ["improve_tour"]
 
-Ints = NDArray[np.int64]
 
 NONE = np.int64(-1)
 
@@ -62,7 +61,9 @@ def move_stretches(cost: Ints, tour: Ints, spare: Ints) -> bool:
     """Move one, two or three members in a row to between two others, where that is cheaper."""
     n, better = len(tour), False
     for length in range(1, min(3, n - 3) + 1):
-        for _ in range(n):  # every stretch comes to the front once, as the tour is turned on by one each time
+        for _ in range(
+            n
+        ):  # every stretch comes to the front once, as the tour is turned on by one each time
             first, last, before, after = tour[0], tour[length - 1], tour[n - 1], tour[length]
             gain = cost[before, first] + cost[last, after] - cost[before, after]
             best, place = np.int64(0), NONE

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.analysis.baselines.grids import Grid
 from pccl.analysis.baselines.plan import Task, UnsupportedError
 from pccl.analysis.baselines.routes import ranges
@@ -13,7 +13,6 @@ from pccl.topology.core import transmission_time
 
 __all__ = ["best_tour"]
 
-Ints = NDArray[np.int64]
 PASSES = 30  # over all pairs of places; on a thousand NPUs that is a fraction of a second
 STARTS = 200_000  # pairs of places that all starting points together may look at
 
@@ -27,7 +26,9 @@ def best_tour(task: Task) -> Ints:
     nearest = int(np.partition(cost, min(1, n - 1), axis=1)[:, min(1, n - 1)].sum())
     if n > 3 and min(times)[0] > nearest:
         starts = min(n, max(1, STARTS // (n * n)))
-        tours += [_improved(cost, _nearest_first(cost, start * n // starts)) for start in range(starts)]
+        tours += [
+            _improved(cost, _nearest_first(cost, start * n // starts)) for start in range(starts)
+        ]
         times += [_time(task, tour) for tour in tours[len(times) :]]
     return tours[times.index(min(times))]
 

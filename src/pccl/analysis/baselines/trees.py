@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.analysis.baselines.grids import Grid
 from pccl.analysis.baselines.plan import Plan, Task, Trees, UnsupportedError, lay_trees
 from pccl.analysis.baselines.tours import best_tour
 
-__all__ = ["best_ring", "by_share", "double_tree", "halving_doubling", "hierarchical", "reduces", "ring", "spreads"]
-
-Ints = NDArray[np.int64]
+__all__ = [
+    "best_ring",
+    "by_share",
+    "double_tree",
+    "halving_doubling",
+    "hierarchical",
+    "reduces",
+    "ring",
+    "spreads",
+]
 
 
 # --- rings -----------------------------------------------------------------------------------------------------------
@@ -45,7 +52,9 @@ def halving_doubling(task: Task) -> Plan:
     """In step k members exchange with those whose place differs in bit k, half as many shares or twice as many."""
     n, roots = len(task.members), _roots(task)
     if n & (n - 1):
-        raise UnsupportedError(f"needs a power of two NPUs per group; {task.collective.kind} has {n}")
+        raise UnsupportedError(
+            f"needs a power of two NPUs per group; {task.collective.kind} has {n}"
+        )
     differs = np.arange(n) ^ roots[:, None]
     step = np.zeros_like(differs)
     for bit in range(n.bit_length()):
@@ -107,9 +116,14 @@ def hierarchical(task: Task) -> Plan:
 
 def _dimension_trees(task: Task, grid: Grid, inward: bool) -> Trees:
     roots = _roots(task)
-    parent, step = np.full((len(roots), len(task.members)), -1, np.int64), np.zeros((len(roots), 1), np.int64)
+    parent, step = (
+        np.full((len(roots), len(task.members)), -1, np.int64),
+        np.zeros((len(roots), 1), np.int64),
+    )
     done = 0
-    for place, size, stride in zip(grid.place, grid.sizes.tolist(), grid.strides.tolist(), strict=True):
+    for place, size, stride in zip(
+        grid.place, grid.sizes.tolist(), grid.strides.tolist(), strict=True
+    ):
         towards = place[roots][:, None] - place
         if _closes(task, grid, place, size, stride):
             ahead = 1 if inward else -1

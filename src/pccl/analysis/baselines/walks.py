@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Ints
 from pccl.analysis.baselines.grids import Grid
 from pccl.analysis.baselines.plan import Plan, Task, UnsupportedError, lay_walks
 from pccl.synthesis.jobs import gathering, roots
 
 __all__ = ["bruck", "by_dimension", "direct"]
-
-Ints = NDArray[np.int64]
 
 
 def direct(task: Task) -> Plan:
@@ -24,7 +22,9 @@ def direct(task: Task) -> Plan:
     )  # refuses what cannot be reached, by name
     chunk = np.repeat(np.arange(len(conditions)), conditions.num_destinations)
     src = conditions.source_ids[conditions.source_offsets[:-1]].astype(np.int64)[chunk]
-    src, dst, walk = _pairs(src, conditions.destination_ids.astype(np.int64), task.topology.num_devices)
+    src, dst, walk = _pairs(
+        src, conditions.destination_ids.astype(np.int64), task.topology.num_devices
+    )
     return lay_walks(task, np.arange(len(src)), src, dst, chunk, walk)
 
 
@@ -50,7 +50,9 @@ def _places(task: Task) -> tuple[Ints, Ints, Ints]:
     place = np.empty(task.topology.num_devices, np.int64)
     place[task.members] = np.arange(len(task.members))
     conditions = task.conditions
-    return _pairs(place[conditions.source_ids], place[conditions.destination_ids], len(task.members))
+    return _pairs(
+        place[conditions.source_ids], place[conditions.destination_ids], len(task.members)
+    )
 
 
 def _pairs(src: Ints, dst: Ints, n: int) -> tuple[Ints, Ints, Ints]:

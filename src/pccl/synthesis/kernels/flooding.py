@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
-from numpy.typing import NDArray
 
+from pccl._arrays import Bits, Bools, Indices, Ints
+from pccl._heap_kernels import pop, push
 from pccl._kernels import inlined, kernel
-from pccl.synthesis.kernels.heap import pop, push
-from pccl.synthesis.kernels.tables import Indices, Ints, Network
+from pccl.network.graph_kernels import Network
 
-Bits = NDArray[np.uint64]
 EVENTS, COUNT, TIME, TOUCHED, DICE = 0, 1, 2, 3, 4  # places in `now`
 
 
@@ -24,7 +23,7 @@ class Flood(NamedTuple):
     wants: Bits  # of what it is a destination
     copies: Indices  # per job: devices that have it or will
     size: Indices  # per job: size class
-    idle: NDArray[np.bool_]  # per arc
+    idle: Bools  # per arc
     touched: Ints  # arcs that something has happened to
     heap: Ints  # events: [slot, (time, kind, arc or transfer)]
     job: Indices  # transfers so far, in the order of their starts
@@ -104,7 +103,9 @@ def serve_touched(net: Network, state: Flood) -> bool:
         state.now[COUNT] += 1
         state.idle[arc] = False
         events = push(state.heap, state.now[EVENTS], time + net.hold[size, kind], 0, arc)
-        state.now[EVENTS] = push(state.heap, events, time + net.travel[size, kind], 1, arcs + transfer)
+        state.now[EVENTS] = push(
+            state.heap, events, time + net.travel[size, kind], 1, arcs + transfer
+        )
     state.now[TOUCHED] = 0
     return True
 
@@ -129,13 +130,15 @@ def rarest(net: Network, state: Flood, arc: int, wanted: bool) -> int:
 
 
 @kernel
-def prune(net: Network, state: Flood, needed: Bits, useful: NDArray[np.bool_]) -> int:
+def prune(net: Network, state: Flood, needed: Bits, useful: Bools) -> int:
     """Mark the transfers that feed a destination, going backwards; returns how many there are."""
     kept = np.int64(0)
     for transfer in range(state.now[COUNT] - 1, -1, -1):
         job, arc = state.job[transfer], state.arc[transfer]
         word, bit = job >> 6, np.uint64(1) << np.uint64(job & 63)
-        useful[transfer] = ((needed[net.dst[arc], word] | state.wants[net.dst[arc], word]) & bit) != 0
+        useful[transfer] = (
+            (needed[net.dst[arc], word] | state.wants[net.dst[arc], word]) & bit
+        ) != 0
         if useful[transfer]:
             needed[net.src[arc], word] |= bit
             kept += 1

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Floats, Ints
+from pccl._heap_kernels import pop_key, push_key
 from pccl._kernels import kernel
-from pccl.synthesis.kernels.calendars import first_gap
-from pccl.synthesis.kernels.priced import pop_float, push_float
+from pccl.network.calendar_kernels import Lanes, Stores, first_gap
+from pccl.network.graph_kernels import NO_ARC, Network
 from pccl.synthesis.kernels.search import earliest_start
-from pccl.synthesis.kernels.tables import ARC, ARRIVAL, NO_ARC, SLOT, START, Lanes, Network, Stores, Tasks, Work
-
-Floats = NDArray[np.float64]
+from pccl.synthesis.kernels.tables import ARC, ARRIVAL, SLOT, START, Tasks, Work
 
 
 class Guide(NamedTuple):
@@ -31,12 +30,19 @@ class Guide(NamedTuple):
     cost: Floats  # per device: the price of the way to it
     score: Floats  # per device
     key: Floats  # of the heap
-    entry: NDArray[np.int64]  # of the heap: devices
+    entry: Ints  # of the heap: devices
 
 
 @kernel
 def grow(
-    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, guide: Guide, task: int, ident: int
+    net: Network,
+    lanes: Lanes,
+    stores: Stores,
+    tasks: Tasks,
+    work: Work,
+    guide: Guide,
+    task: int,
+    ident: int,
 ) -> int:
     """Reach every destination of the task; leaves labels in `work`, returns how many are missing."""
     state, label, wanted, score, cost = work.state, work.label, work.wanted, guide.score, guide.cost
@@ -54,10 +60,10 @@ def grow(
     score[source] = guide.urgency * tasks.release[task] + ahead * remaining[source]
     if wanted[source] == ident:
         missing -= 1
-    waiting = push_float(guide.key, guide.entry, np.int64(0), score[source], source)
+    waiting = push_key(guide.key, guide.entry, np.int64(0), score[source], source)
     while missing > 0 and waiting > 0:
         key, device = guide.key[0], guide.entry[0]
-        waiting = pop_float(guide.key, guide.entry, waiting)
+        waiting = pop_key(guide.key, guide.entry, waiting)
         if key != score[device]:
             continue
         if wanted[device] == ident and state[device] != in_tree:
@@ -67,7 +73,7 @@ def grow(
                 joined = net.dst[work.tree[i]]
                 state[joined], cost[joined] = in_tree, 0.0
                 score[joined] = guide.urgency * label[joined, ARRIVAL] + ahead * remaining[joined]
-                waiting = push_float(guide.key, guide.entry, waiting, score[joined], joined)
+                waiting = push_key(guide.key, guide.entry, waiting, score[joined], joined)
                 if wanted[joined] == ident:
                     missing -= 1
             continue
@@ -80,9 +86,13 @@ def grow(
                 continue
             kind = net.kind[arc]
             if net.limited:
-                start, slot = earliest_start(net, lanes, stores, work, arc, label[device, ARRIVAL], size)
+                start, slot = earliest_start(
+                    net, lanes, stores, work, arc, label[device, ARRIVAL], size
+                )
             else:
-                start, slot = first_gap(lanes, net.lane[arc], label[device, ARRIVAL], net.hold[size, kind])
+                start, slot = first_gap(
+                    lanes, net.lane[arc], label[device, ARRIVAL], net.hold[size, kind]
+                )
             arrival = start + net.travel[size, kind]
             price = cost[device] + guide.price[arc] * net.hold[size, kind]
             total = price + guide.urgency * arrival + ahead * remaining[successor]
@@ -91,7 +101,7 @@ def grow(
                 state[successor], cost[successor], score[successor] = labelled, price, total
                 label[successor, ARRIVAL], label[successor, START] = arrival, start
                 label[successor, ARC], label[successor, SLOT] = arc, slot
-                waiting = push_float(guide.key, guide.entry, waiting, total, successor)
+                waiting = push_key(guide.key, guide.entry, waiting, total, successor)
     return missing
 
 
@@ -109,16 +119,22 @@ def collect(net: Network, work: Work, device: int, in_tree: int) -> int:
 
 
 @kernel
-def retime_branch(net: Network, lanes: Lanes, stores: Stores, work: Work, branch: int, size: int) -> None:
+def retime_branch(
+    net: Network, lanes: Lanes, stores: Stores, work: Work, branch: int, size: int
+) -> None:
     """Time a branch anew: the way to a device may have become cheaper, but later, after its successor was labelled."""
     label = work.label
     for i in range(branch):
         arc = work.tree[i]
         sender, receiver, kind = net.src[arc], net.dst[arc], net.kind[arc]
         if net.limited:
-            start, slot = earliest_start(net, lanes, stores, work, arc, label[sender, ARRIVAL], size)
+            start, slot = earliest_start(
+                net, lanes, stores, work, arc, label[sender, ARRIVAL], size
+            )
         else:
-            start, slot = first_gap(lanes, net.lane[arc], label[sender, ARRIVAL], net.hold[size, kind])
+            start, slot = first_gap(
+                lanes, net.lane[arc], label[sender, ARRIVAL], net.hold[size, kind]
+            )
         label[receiver, START], label[receiver, SLOT] = start, slot
         label[receiver, ARRIVAL] = start + net.travel[size, kind]
 
@@ -130,7 +146,7 @@ def without_stale(guide: Guide, waiting: int) -> int:
     for i in range(waiting):
         key, device = guide.key[i], guide.entry[i]
         if key == guide.score[device]:
-            kept = push_float(guide.key, guide.entry, kept, key, device)
+            kept = push_key(guide.key, guide.entry, kept, key, device)
     return kept
 
 
@@ -139,4 +155,6 @@ def raise_prices(net: Network, guide: Guide, work: Work, size: int, branch: int)
     """Make the links of a placed tree dearer."""
     for i in range(branch):
         arc = work.tree[i]
-        guide.price[arc] = min(guide.price[arc] * np.exp(guide.growth * net.hold[size, net.kind[arc]]), 1e250)
+        guide.price[arc] = min(
+            guide.price[arc] * np.exp(guide.growth * net.hold[size, net.kind[arc]]), 1e250
+        )

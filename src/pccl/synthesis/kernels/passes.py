@@ -1,37 +1,12 @@
-"""What takes one pass: distances without traffic, moving transfers up, and writing them down by chunk."""
+"""What takes one pass: moving transfers up, and writing them down by chunk."""
 
 from __future__ import annotations
 
+from pccl._arrays import Indices, Ints
 from pccl._kernels import kernel
-from pccl.synthesis.kernels.calendars import first_gap, full, occupy
-from pccl.synthesis.kernels.heap import pop, push
-from pccl.synthesis.kernels.tables import NEVER, Columns, Indices, Ints, Lanes, Moves, Network
-
-
-@kernel
-def distances(net: Network, devices: Ints, sizes: Ints, heap: Ints, table: Ints) -> None:
-    """Fill `table[i]` with the unloaded time from `devices[i]` to every device for a chunk of size class `sizes[i]`."""
-    for i in range(len(devices)):
-        nearest(net, devices[i : i + 1], sizes[i], heap, table[i])
-
-
-@kernel
-def nearest(net: Network, devices: Ints, size: int, heap: Ints, row: Ints) -> None:
-    """Fill `row` with the unloaded time to every device from the nearest of some devices."""
-    row[:], waiting = NEVER, 0
-    for device in devices:
-        row[device] = 0
-        waiting = push(heap, waiting, 0, 0, device)
-    while waiting > 0:
-        waiting = pop(heap, waiting)
-        time, device = heap[waiting, 0], heap[waiting, 2]
-        if time > row[device]:
-            continue
-        for arc in range(net.first[device], net.first[device + 1]):
-            arrival = time + net.travel[size, net.kind[arc]]
-            if arrival < row[net.dst[arc]]:
-                row[net.dst[arc]] = arrival
-                waiting = push(heap, waiting, arrival, 0, net.dst[arc])
+from pccl.network.calendar_kernels import Lanes, first_gap, full, occupy
+from pccl.network.graph_kernels import Network
+from pccl.synthesis.kernels.tables import Columns, Moves
 
 
 @kernel
@@ -58,7 +33,14 @@ def number_slots(
 
 @kernel
 def assemble(
-    net: Network, chunk: Indices, first: Ints, arc: Indices, start: Ints, reduces: bool, position: Ints, out: Columns
+    net: Network,
+    chunk: Indices,
+    first: Ints,
+    arc: Indices,
+    start: Ints,
+    reduces: bool,
+    position: Ints,
+    out: Columns,
 ) -> None:
     """Write the transfers of each task to the rows of its chunk, which `position` points to and moves past."""
     for task in range(len(first) - 1):

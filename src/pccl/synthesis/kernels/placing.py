@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pccl._kernels import kernel
-from pccl.synthesis.kernels.calendars import full, occupy, stay
+from pccl.network.calendar_kernels import Lanes, Stores, full, occupy, stay
+from pccl.network.graph_kernels import Network
 from pccl.synthesis.kernels.guided import Guide, grow, raise_prices
 from pccl.synthesis.kernels.search import keep_useful, respect_limits, search, stay_of
 from pccl.synthesis.kernels.tables import (
@@ -18,10 +19,7 @@ from pccl.synthesis.kernels.tables import (
     START,
     STORE_FULL,
     STUCK,
-    Lanes,
-    Network,
     Output,
-    Stores,
     Tasks,
     Work,
 )  # fmt: skip
@@ -29,7 +27,14 @@ from pccl.synthesis.kernels.tables import (
 
 @kernel
 def commit(
-    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, out: Output, task: int, size: int
+    net: Network,
+    lanes: Lanes,
+    stores: Stores,
+    tasks: Tasks,
+    work: Work,
+    out: Output,
+    task: int,
+    size: int,
 ) -> None:
     """Take the links of the tree out of the TEN and write its transfers down."""
     chunk_size, row = tasks.size[task], out.count[0]
@@ -96,11 +101,15 @@ def place(
             if missing > 0:
                 return task, STUCK
             size = keep_useful(net, tasks, work, task, ident)
-            if not net.limited or respect_limits(net, lanes, stores, tasks, work, task, size, tries):
+            if not net.limited or respect_limits(
+                net, lanes, stores, tasks, work, task, size, tries
+            ):
                 break
             tries += 1
         status = room(net, lanes, stores, work, out, size)
-        if status != DONE:  # the task is searched for again, and counts once, however long arrays are
+        if (
+            status != DONE
+        ):  # the task is searched for again, and counts once, however long arrays are
             work.search[1] = looked
             return task, status
         commit(net, lanes, stores, tasks, work, out, task, size)

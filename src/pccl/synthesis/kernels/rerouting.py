@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pccl._arrays import Bits, Indices, Ints
 from pccl._kernels import inlined, kernel
-from pccl.synthesis.kernels.calendars import first_gap, full, give_back, occupy
+from pccl.network.calendar_kernels import Lanes, Stores, first_gap, full, give_back, occupy
+from pccl.network.graph_kernels import Network
 from pccl.synthesis.kernels.search import keep_useful, search
 from pccl.synthesis.kernels.tables import (
     ARRIVAL,
@@ -22,11 +23,6 @@ from pccl.synthesis.kernels.tables import (
     PAUSED,
     SLOT,
     START,
-    Indices,
-    Ints,
-    Lanes,
-    Network,
-    Stores,
     Tasks,
     Work,
 )  # fmt: skip
@@ -53,7 +49,7 @@ class Tries(NamedTuple):
     width: Ints
     arrival: Ints
     marked: Ints  # per arc: the last try that was about it
-    random: NDArray[np.uint64]  # [0]: state of the generator
+    random: Bits  # [0]: state of the generator
     count: Ints  # [0]: tries, [1]: tries that were kept
 
 
@@ -95,13 +91,15 @@ def reroute(
         else:
             take_back(net, lanes, tasks, routes, tries, number, found)
             routes.count[0] = used
-        if not fits:  # nothing has happened, so that the result does not depend on how long calendars are
+        if (
+            not fits
+        ):  # nothing has happened, so that the result does not depend on how long calendars are
             tries.random[0], work.search[1] = random, looked
             return LANE_FULL
 
 
 @inlined
-def draw(random: NDArray[np.uint64], below: int) -> int:
+def draw(random: Bits, below: int) -> int:
     """A random number from 0 to below - 1 (xorshift)."""
     x = random[0]
     x ^= x << np.uint64(13)
@@ -200,7 +198,14 @@ def free(net: Network, lanes: Lanes, routes: Routes, first: int, width: int, siz
 
 @kernel
 def find(
-    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, routes: Routes, tries: Tries, i: int
+    net: Network,
+    lanes: Lanes,
+    stores: Stores,
+    tasks: Tasks,
+    work: Work,
+    routes: Routes,
+    tries: Tries,
+    i: int,
 ) -> tuple[bool, int]:
     """Search a way for the i-th task chosen and take its links; returns for how long it holds them.
 
@@ -242,7 +247,9 @@ def keep(routes: Routes, tries: Tries, number: int) -> None:
 
 
 @kernel
-def take_back(net: Network, lanes: Lanes, tasks: Tasks, routes: Routes, tries: Tries, number: int, found: int) -> None:
+def take_back(
+    net: Network, lanes: Lanes, tasks: Tasks, routes: Routes, tries: Tries, number: int, found: int
+) -> None:
     """Put the tasks back where they were; ways were found for some of them."""
     for i in range(found):
         free(net, lanes, routes, tries.first[i], tries.width[i], tasks.size[tries.task[i]])

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pccl._arrays import Ints
+from pccl._heap_kernels import pop, push
 from pccl._kernels import inlined, kernel
-from pccl.synthesis.kernels.heap import pop, push
-from pccl.synthesis.kernels.tables import Ints, Moves, Network
+from pccl.network.graph_kernels import Network
+from pccl.synthesis.kernels.tables import Moves
 
 
 class Queues(NamedTuple):
@@ -31,7 +33,9 @@ class Waiting(NamedTuple):
 
 
 @kernel
-def serve_by_rank(net: Network, moves: Moves, waiting: Waiting, rank: Ints, queues: Queues, heap: Ints) -> int:
+def serve_by_rank(
+    net: Network, moves: Moves, waiting: Waiting, rank: Ints, queues: Queues, heap: Ints
+) -> int:
     """Start every transfer; without ranks, in the order in which they become ready. Returns when the last arrives."""
     count, end = len(moves.arc), np.int64(0)
     events, sequence, touched = np.int64(0), np.int64(0), np.int64(0)
@@ -53,7 +57,9 @@ def serve_by_rank(net: Network, moves: Moves, waiting: Waiting, rank: Ints, queu
         if events == 0:
             return end
         touched, time = np.int64(0), heap[0, 0]
-        while events > 0 and heap[0, 0] == time:  # all that happens now comes before what it leads to
+        while (
+            events > 0 and heap[0, 0] == time
+        ):  # all that happens now comes before what it leads to
             events = pop(heap, events)
             event = heap[events, 2]
             if event >= count:
@@ -65,12 +71,21 @@ def serve_by_rank(net: Network, moves: Moves, waiting: Waiting, rank: Ints, queu
             slot = moves.receiver[event]
             waiting.missing[slot] -= 1
             if waiting.missing[slot] == 0:
-                touched, sequence = release(net, moves, waiting, rank, queues, slot, touched, sequence)
+                touched, sequence = release(
+                    net, moves, waiting, rank, queues, slot, touched, sequence
+                )
 
 
 @inlined
 def release(
-    net: Network, moves: Moves, waiting: Waiting, rank: Ints, queues: Queues, slot: int, touched: int, sequence: int
+    net: Network,
+    moves: Moves,
+    waiting: Waiting,
+    rank: Ints,
+    queues: Queues,
+    slot: int,
+    touched: int,
+    sequence: int,
 ) -> tuple[int, int]:
     """Queue what a complete slot lets go."""
     for k in range(waiting.first[slot], waiting.first[slot + 1]):
@@ -91,7 +106,10 @@ def put(queues: Queues, lane: int, rank: int, transfer: int) -> None:
     queues.count[lane] += 1
     while hole > 0 and queues.rank[low + ((hole - 1) >> 1)] > rank:
         parent = (hole - 1) >> 1
-        queues.rank[low + hole], queues.transfer[low + hole] = queues.rank[low + parent], queues.transfer[low + parent]
+        queues.rank[low + hole], queues.transfer[low + hole] = (
+            queues.rank[low + parent],
+            queues.transfer[low + parent],
+        )
         hole = parent
     queues.rank[low + hole], queues.transfer[low + hole] = rank, transfer
 
@@ -110,7 +128,10 @@ def take(queues: Queues, lane: int) -> int:
             child += 1
         if queues.rank[low + child] >= rank:
             break
-        queues.rank[low + hole], queues.transfer[low + hole] = queues.rank[low + child], queues.transfer[low + child]
+        queues.rank[low + hole], queues.transfer[low + hole] = (
+            queues.rank[low + child],
+            queues.transfer[low + child],
+        )
         hole = child
     queues.rank[low + hole], queues.transfer[low + hole] = rank, transfer
     return taken
@@ -122,5 +143,7 @@ def weigh(net: Network, moves: Moves, order: Ints, tail: Ints, followers: Ints) 
     for k in range(len(order) - 1, -1, -1):
         i = order[k]
         sender, receiver = moves.sender[i], moves.receiver[i]
-        tail[sender] = max(tail[sender], tail[receiver] + net.travel[moves.size[i], net.kind[moves.arc[i]]])
+        tail[sender] = max(
+            tail[sender], tail[receiver] + net.travel[moves.size[i], net.kind[moves.arc[i]]]
+        )
         followers[sender] += followers[receiver] + 1

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from pccl._heap_kernels import INDEX, pop, push
 from pccl._kernels import inlined, kernel
-from pccl.synthesis.kernels.calendars import first_gap, free_from
-from pccl.synthesis.kernels.heap import pop, push
+from pccl.network.calendar_kernels import Lanes, Stores, first_gap, free_from
+from pccl.network.graph_kernels import NEVER, NO_ARC, Network
 from pccl.synthesis.kernels.tables import (
     ARC,
     ARRIVAL,
     FARTHEST,
-    INDEX,
-    NEVER,
-    NO_ARC,
     SLOT,
     START,
-    Lanes,
-    Network,
-    Stores,
     Tasks,
     Work,
 )  # fmt: skip
@@ -56,7 +51,9 @@ def weighted(time: int, haste: int) -> int:
 
 
 @kernel
-def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, ident: int) -> int:
+def search(
+    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, ident: int
+) -> int:
     """Reach every destination of the task as early as possible; leaves labels in `work`, returns how many are missing.
 
     Devices are closed in order of arrival plus the unloaded time that remains (zero with several destinations, so that
@@ -80,7 +77,10 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
     haste = np.int64(tasks.haste) if minimal else np.int64(0)
     score = tasks.release[task] + weighted(np.int64(remaining[source]), haste)
     relaxed, sequence = np.int64(0), np.int64(0)
-    waiting, pending = np.int64(0), np.int64(0)  # entries in the heap, and devices that have arcs left to look at
+    waiting, pending = (
+        np.int64(0),
+        np.int64(0),
+    )  # entries in the heap, and devices that have arcs left to look at
     device, arc = source, first_arc[source]
     state[source], work.port[source] = closed, 0
     if wanted[source] == ident:
@@ -94,7 +94,9 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
             successor = dst[arc] & INDEX
             there = np.int64(remaining[successor])
             known = state[successor]
-            if (known == closed) | (there >= limit):  # one branch instead of two that are hard to predict
+            if (known == closed) | (
+                there >= limit
+            ):  # one branch instead of two that are hard to predict
                 arc += 1
                 continue
             relaxed += 1
@@ -148,7 +150,9 @@ def search(net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work,
 
 
 @kernel
-def must_wait(net: Network, lanes: Lanes, stores: Stores, work: Work, device: int, size: int) -> bool:
+def must_wait(
+    net: Network, lanes: Lanes, stores: Stores, work: Work, device: int, size: int
+) -> bool:
     """Whether the switch that sends to the device is still sending this chunk elsewhere; then the label moves back."""
     arc = work.label[device, ARC]
     sender, kind = net.src[arc], net.kind[arc]
@@ -204,7 +208,14 @@ def sort_by_start(net: Network, work: Work, size: int) -> None:
 
 @kernel
 def respect_limits(
-    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, size: int, tries: int
+    net: Network,
+    lanes: Lanes,
+    stores: Stores,
+    tasks: Tasks,
+    work: Work,
+    task: int,
+    size: int,
+    tries: int,
 ) -> bool:
     """Re-time the tree now that useless branches are gone, and check finite buffers.
 
@@ -231,7 +242,9 @@ def respect_limits(
             begin, end = stay_of(net, work, work.tree[i], chunk_size)
             free = free_from(stores, net.store[receiver], begin, end)
             if free != begin:
-                for _ in range((1 << min(tries >> 2, 30)) - 1):  # after many tries, skip many full periods at once
+                for _ in range(
+                    (1 << min(tries >> 2, 30)) - 1
+                ):  # after many tries, skip many full periods at once
                     later = free_from(stores, net.store[receiver], free, NEVER)
                     if later == free:
                         break

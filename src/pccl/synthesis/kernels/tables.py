@@ -11,53 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Indices = NDArray[np.int32]
+from pccl._arrays import Bools, Indices, Ints
 
 DONE, PAUSED, OUTPUT_FULL, LANE_FULL, STORE_FULL, STUCK = 0, 1, 2, 3, 4, 5
-NEVER = np.int64(2**62)
-NO_ARC = np.int64(-1)
 FARTHEST = np.int64(2**38)  # as far as ties look; shifted by 24 bits it still fits
 ARRIVAL, START, ARC, SLOT = 0, 1, 2, 3  # columns of a label
-ALL = np.uint64(2**64 - 1)
-INDEX = np.int64(2**62 - 1)  # masked with this, an index is plainly not negative, which spares a test at every use
-
-
-class Network(NamedTuple):
-    """Arcs grouped by the device they leave, and what limits the devices. Times are in units."""
-
-    first: Ints  # arcs of device d are first[d] .. first[d + 1] - 1
-    src: Indices
-    dst: Indices
-    link: Indices
-    lane: Indices
-    kind: Indices  # column of the tables below: links of equal bandwidth and latency are of one kind
-    hold: Ints  # [size class, kind]: how long a transfer keeps the lane from others
-    travel: Ints  # [size class, kind]: from its start until the receiver has it all
-    duration: Ints  # [size class, kind]: from the first byte to the last; exact in units only for limited networks
-    store: Ints  # per device: row of the stores of a switch with a finite buffer, or -1
-    one_way: NDArray[np.bool_]  # per device: a switch that sends a chunk over one link at a time
-    limited: bool
-    unit: int  # picoseconds
-
-
-class Lanes(NamedTuple):
-    """The calendars: per lane the busy intervals, sorted and disjoint; or, if every transfer takes one unit, bits."""
-
-    head: Ints  # [lane, (intervals, begin of the first, end of the first, begin of the second)]: answers most questions
-    busy: Ints  # [lane, interval, begin or end]
-    slack: Ints  # per lane: gaps shorter than this hold no chunk and are closed
-    steps: NDArray[np.uint64]  # [lane, word]: bit t says whether the lane is busy from t to t + 1
-    stepwise: bool
-
-
-class Stores(NamedTuple):
-    """Finite buffers: per switch how many chunks it holds from each moment on."""
-
-    capacity: Ints
-    count: Ints
-    moment: Ints  # [store, step]
-    level: Ints  # [store, step]
 
 
 class Tasks(NamedTuple):
@@ -69,7 +27,9 @@ class Tasks(NamedTuple):
     row: Indices  # row of `remaining`; 0, which holds zeros, for chunks with several destinations
     first: Ints  # destinations of task i are destination[first[i]:first[i + 1]]
     destination: Indices
-    remaining: NDArray[Any]  # [row, device]: unloaded time from the device to the destination of the row, in units
+    remaining: NDArray[
+        Any
+    ]  # [row, device]: unloaded time from the device to the destination of the row, in units
     unreachable: int  # what `remaining` says where there is no way
     minimal: bool  # only arcs that bring a chunk nearer to its one destination
     haste: int  # on minimal routes, how much more the way ahead counts, in 1/256: faster, and nearly as good
@@ -88,15 +48,15 @@ class Moves(NamedTuple):
 class Work(NamedTuple):
     """Scratch space of one search; what is noted for a device counts if it bears the number of the search."""
 
-    state: Ints  # twice the number of the search that labelled the device, plus one once it is closed
+    state: (
+        Ints  # twice the number of the search that labelled the device, plus one once it is closed
+    )
     label: Ints  # [device, (arrival, start, arc, slot in the calendar of the lane)]
     wanted: Ints
     in_tree: Ints
     not_before: Ints  # per device: earliest moment at which this chunk may begin to come in
     port: Ints  # per one-way switch: until when it is sending this chunk
-    heap: (
-        Ints  # [slot, (score, tie, device)]: of equal scores, what is nearest to its destination, then what came first
-    )
+    heap: Ints  # [slot, (score, tie, device)]: of equal scores the nearest to its destination, then the first
     pending: Ints  # [slot, (device, next arc)]: devices left half-way because one of their arcs lost no time
     tree: Ints  # arcs of the tree found
     search: Ints  # [0]: number of the last search, [1]: relaxations so far
@@ -117,4 +77,4 @@ class Columns(NamedTuple):
     chunk: Indices
     link: Indices
     start: Ints
-    reduce: NDArray[np.bool_]
+    reduce: Bools

@@ -1,0 +1,87 @@
+"""Names for the arrays that everything is made of, and what is done to lists of lists kept in columns.
+
+A list of lists is two arrays: the values of row ``i`` are ``values[offsets[i]:offsets[i + 1]]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Bits",
+    "Bools",
+    "Column",
+    "Floats",
+    "Indices",
+    "Ints",
+    "compact",
+    "offsets_by_owner",
+    "offsets_of",
+    "stable_order",
+    "take_rows",
+]
+
+Ints: TypeAlias = NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.int32]
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+Bits: TypeAlias = NDArray[np.uint64]
+Column: TypeAlias = NDArray[Any]
+
+
+def offsets_of(widths: Column) -> Ints:
+    """Where rows of these widths begin, and where the last ends.
+
+    Examples
+    --------
+    >>> offsets_of(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    offsets = np.zeros(len(widths) + 1, np.int64)
+    np.cumsum(widths, out=offsets[1:])
+    return offsets
+
+
+def offsets_by_owner(owner: Column, count: int) -> Ints:
+    """Where what belongs to each of `count` owners begins, once sorted by owner, and where the last one's ends."""
+    return offsets_of(np.bincount(owner, minlength=count))
+
+
+def take_rows(offsets: Ints, values: Column, rows: Column) -> tuple[Ints, Column]:
+    """Some rows of a list of lists, in this order.
+
+    Examples
+    --------
+    >>> offsets, values = take_rows(np.array([0, 2, 2, 5]), np.array([7, 8, 4, 5, 6]), np.array([2, 0]))
+    >>> offsets.tolist(), values.tolist()
+    ([0, 3, 5], [4, 5, 6, 7, 8])
+    """
+    widths = np.diff(offsets)[rows]
+    if np.all(widths == 1):  # the usual case of All-to-All, without more arithmetic
+        return np.arange(len(rows) + 1), values[offsets[rows]]
+    taken = offsets_of(widths)
+    index = np.repeat(offsets[rows] - taken[:-1], widths) + np.arange(taken[-1])
+    return taken, values[index]
+
+
+def stable_order(keys: Indices, count: int) -> Ints:
+    """Indices that sort keys from 0 to ``count - 1`` and otherwise keep the order, in linear time.
+
+    Examples
+    --------
+    >>> stable_order(np.array([1, 0, 1, 0], np.int32), 2).tolist()
+    [1, 3, 0, 2]
+    """
+    from pccl._array_kernels import counting_order  # Numba takes a moment to load
+
+    order = np.empty(len(keys), np.int64)
+    counting_order(keys, np.zeros(count + 1, np.int64), order)
+    return order
+
+
+def compact(key: Column) -> Column:
+    """The same numbers in 16 bits where they fit, which NumPy sorts in linear time."""
+    return key.astype(np.uint16) if key.max(initial=0) < 2**16 else key

@@ -1,0 +1,196 @@
+"""Execution plans of MSCCL++ as data: the schema that its loader reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from pccl.errors import FormatError
+
+__all__ = ["Chunks", "Gpu", "Op", "Plan", "Threadblock", "facts", "parse", "read"]
+
+
+class Chunks(msgspec.Struct):
+    """Some chunks of a buffer of this GPU (by type) or of another (by number)."""
+
+    index: int
+    size: int
+    type: Literal["i", "o", "s"] | None = None
+    buffer_id: int | None = None
+
+
+class Share(msgspec.Struct):
+    """Which part of an operation that several threadblocks share is this one's."""
+
+    tb_id: int
+    tbg_size: int
+
+
+class Op(msgspec.Struct):
+    """One operation of a threadblock."""
+
+    name: str
+    channel_type: Literal["memory", "port", "switch", "none"] | None = None
+    channel_ids: list[int] = []
+    src_buff: list[Chunks] = []
+    dst_buff: list[Chunks] = []
+    tbg_info: Share | None = None
+    barrier_id: int | None = None
+    num_threadblocks: int | None = None
+    semaphore_ids: list[int] = []
+    reduce_op: str | None = None
+
+
+class ChannelRefs(msgspec.Struct):
+    """The channels of one type that a threadblock uses."""
+
+    channel_type: Literal["memory", "port", "switch"]
+    channel_ids: list[int]
+
+
+class BufferRefs(msgspec.Struct):
+    """The remote buffers that a threadblock reaches over channels of one type."""
+
+    access_channel_type: Literal["memory", "port"]
+    remote_buffer_ids: list[int]
+
+
+class Threadblock(msgspec.Struct):
+    """One threadblock."""
+
+    id: int
+    ops: list[Op]
+    channels: list[ChannelRefs]
+    remote_buffer_refs: list[BufferRefs] = []
+
+    def channel_list(self, kind: str | None) -> list[int]:
+        """What channel ids of operations stand for: channels of the GPU."""
+        return [i for refs in self.channels if refs.channel_type == kind for i in refs.channel_ids]
+
+    def buffer_list(self, kind: str | None) -> list[int]:
+        """What buffer ids of operations stand for: remote buffers of the GPU."""
+        return [
+            i
+            for refs in self.remote_buffer_refs
+            if refs.access_channel_type == kind
+            for i in refs.remote_buffer_ids
+        ]
+
+
+class Channels(msgspec.Struct):
+    """Channels of one type to some peers, in order."""
+
+    channel_type: Literal["memory", "port", "switch"]
+    connected_to: list[int] = []
+
+
+class RemoteBuffer(msgspec.Struct):
+    """A buffer of another GPU."""
+
+    rank: int
+    type: Literal["i", "o", "s"]
+    access_channel_types: list[Literal["memory", "port"]]
+
+
+class Semaphore(msgspec.Struct):
+    """A counter between threadblocks."""
+
+    init_value: int
+
+
+class Gpu(msgspec.Struct):
+    """What one GPU does."""
+
+    id: int
+    input_chunks: int
+    output_chunks: int
+    scratch_chunks: int
+    threadblocks: list[Threadblock]
+    channels: list[Channels]
+    remote_buffers: list[RemoteBuffer]
+    semaphores: list[Semaphore] = []
+
+    def peers(self, kind: str) -> list[int]:
+        """The peers of the channels of one type, numbered as threadblocks do."""
+        return [
+            peer
+            for channels in self.channels
+            if channels.channel_type == kind
+            for peer in channels.connected_to
+        ]
+
+    def chunks(self, buffer: str) -> int:
+        """How many chunks a buffer has."""
+        return (
+            self.input_chunks
+            if buffer == "i"
+            else self.output_chunks
+            if buffer == "o"
+            else self.scratch_chunks
+        )
+
+
+class About(msgspec.Struct):
+    """What the loader does not read (it ignores fields that it does not know), but results can be checked with."""
+
+    members: list[int] | None = None
+    root: int | None = None
+    cyclic: bool = True
+    matrix: list[list[int]] | None = None
+
+
+class Plan(msgspec.Struct):
+    """An execution plan."""
+
+    name: str
+    collective: str
+    protocol: Literal["Simple", "LL"]
+    inplace: bool
+    gpus: list[Gpu]
+    reuse_resources: bool = False
+    num_threads_per_block: int = 1024
+    use_double_scratch_buffer: bool = False
+    buffer_alignment: int = 16
+    min_message_size: int = 0
+    max_message_size: int = 2**64 - 1
+    pccl: About = msgspec.field(default_factory=About)
+
+
+def read(path: str | Path) -> Plan:
+    """Read a plan from a file."""
+    try:
+        return parse(Path(path).read_bytes())
+    except OSError as error:
+        raise FormatError(f"cannot read {path}: {error.strerror or error}") from None
+    except FormatError as error:
+        raise FormatError(f"{path} is not an execution plan of MSCCL++: {error}") from None
+
+
+def parse(text: str | bytes) -> Plan:
+    """Read a plan from JSON.
+
+    Examples
+    --------
+    >>> parse('{"name": "empty"}')
+    Traceback (most recent call last):
+    ...
+    pccl.errors.FormatError: Object missing required field `collective`
+    """
+    try:
+        return msgspec.json.decode(text, type=Plan)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FormatError(str(error)) from None
+
+
+def facts(plan: Plan) -> dict[str, Any]:
+    """What a plan is, for people."""
+    blocks = [len(gpu.threadblocks) for gpu in plan.gpus]
+    ops = [len(tb.ops) for gpu in plan.gpus for tb in gpu.threadblocks]
+    return {
+        "plan": f"{plan.name}: {plan.collective} of {len(plan.gpus)} ranks, {'in' if plan.inplace else 'out of'} place",
+        "threadblocks": f"{sum(blocks):,}, at most {max(blocks, default=0)} on a rank",
+        "operations": f"{sum(ops):,}, at most {max(ops, default=0)} in a threadblock",
+        "scratch": f"at most {max((gpu.scratch_chunks for gpu in plan.gpus), default=0):,} chunks on a rank",
+    }

@@ -1,0 +1,105 @@
+"""The program of the ranks: messages, copies, and what has to come before what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pccl._arrays import Bools, Ints
+from pccl.collective import Collective
+
+__all__ = ["INPUT", "OUTPUT", "SCRATCH", "Copies", "Messages", "Program"]
+
+
+INPUT, OUTPUT, SCRATCH = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """One row per message from one rank to another, ordered by start.
+
+    Attributes
+    ----------
+    chunk, bytes
+        Row of the conditions of the whole algorithm, and its size.
+    src, dst, route
+        Ranks, and which of the ways from one to the other it takes, counted from zero for each pair.
+    start, arrival
+        When it was planned to leave its sender and to have arrived, in picoseconds.
+    reduce
+        Whether the receiver writes the sum of the message and what lies at `add`; otherwise it writes the message.
+    read_buffer, read_offset
+        Where the sender reads it.
+    write_buffer, write_offset
+        Where the receiver writes it.
+    add_buffer, add_offset
+        What the receiver adds; the place written to, unless this is the first addition to a rank's own input.
+    """
+
+    chunk: Ints
+    bytes: Ints
+    src: Ints
+    dst: Ints
+    route: Ints
+    start: Ints
+    arrival: Ints
+    reduce: Bools
+    read_buffer: Ints
+    read_offset: Ints
+    write_buffer: Ints
+    write_offset: Ints
+    add_buffer: Ints
+    add_offset: Ints
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """One row per copy inside a rank: what it keeps for itself, and what could not be received in place."""
+
+    rank: Ints
+    bytes: Ints
+    time: Ints
+    read_buffer: Ints
+    read_offset: Ints
+    write_buffer: Ints
+    write_offset: Ints
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What the ranks do.
+
+    Sending message ``m`` is event ``m``, receiving it is event ``len(messages) + m``, and copy ``k`` is event
+    ``2 * len(messages) + k``.
+
+    Attributes
+    ----------
+    collective
+        What it is for.
+    npus
+        Per rank: the NPU it runs on.
+    members
+        The ranks that take part in the collective, in the order of the group; others only relay.
+    messages, copies
+        What happens.
+    before, after
+        Pairs of events of the same rank: the first has to be complete before the second begins.
+    input_bytes, output_bytes, scratch_bytes
+        Per rank: the size of its buffers.
+    """
+
+    collective: Collective
+    npus: Ints
+    members: Ints
+    messages: Messages
+    copies: Copies
+    before: Ints
+    after: Ints
+    input_bytes: Ints
+    output_bytes: Ints
+    scratch_bytes: Ints

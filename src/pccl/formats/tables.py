@@ -1,0 +1,147 @@
+"""Open tables of the transfers: JSON that reads back as an algorithm, CSV, and Parquet.
+
+CSV and Parquet have the same columns, one row per transfer, ordered by chunk, start and link.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pccl._arrays import Indices
+from pccl._files import replacing
+from pccl._version import __version__
+from pccl.algorithm import Algorithm, Transfers
+from pccl.algorithm.json_file import save_json
+from pccl.errors import PcclError
+
+__all__ = ["columns", "write_csv", "write_json", "write_parquet"]
+
+_BLOCK = 200_000  # rows that are turned into objects at a time
+
+
+class Names(NamedTuple):
+    """A column of texts, of which there are few: row ``i`` is ``texts[code[i]]``."""
+
+    code: Indices
+    texts: tuple[str, ...]
+
+
+_Column: TypeAlias = NDArray[Any] | Names
+
+
+def columns(algorithm: Algorithm, begin: int = 0, end: int | None = None) -> dict[str, _Column]:
+    """Everything there is to know of the transfers from row `begin` to row `end`, column by column.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4MiB", chunks=1))
+    >>> table = columns(algorithm)
+    >>> list(table)[:6], table["start_ps"].max().item()
+    (['chunk', 'collective', 'kind', 'piece', 'link', 'src'], 20031250)
+    """
+    rows, labels, conditions = slice(begin, end), algorithm.topology.labels, algorithm.conditions
+    t = algorithm.transfers
+    t = Transfers(
+        t.topology, t.conditions, t.chunk[rows], t.link[rows], t.start[rows], t.reduce[rows]
+    )
+    collective, src, dst = conditions.collective[t.chunk], t.src, t.dst
+    return {
+        "chunk": t.chunk,
+        "collective": collective,
+        "kind": Names(collective, tuple(one.kind for one in algorithm.collectives)),
+        "piece": conditions.piece[t.chunk],
+        "link": t.link,
+        "src": src,
+        "dst": dst,
+        "src_name": Names(src, labels),
+        "dst_name": Names(dst, labels),
+        "start_ps": t.start,
+        "arrival_ps": t.arrival,
+        "bytes": t.bytes,
+        "reduce": t.reduce,
+    }
+
+
+def write_json(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
+    """Write one JSON document with everything; :func:`pccl.load` reads it back."""
+    save_json(algorithm, path)
+    return _facts(algorithm)
+
+
+def write_csv(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
+    """Write one line per transfer, below a line with the names of the columns."""
+    with replacing(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns(algorithm, 0, 0))
+        for begin, end in _blocks(len(algorithm.transfers)):
+            writer.writerows(
+                zip(*map(_values, columns(algorithm, begin, end).values()), strict=True)
+            )
+        text.detach()
+    return _facts(algorithm)
+
+
+def write_parquet(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
+    """Write a Parquet file; its metadata ``pccl`` says what the algorithm is for and where it comes from."""
+    arrow, parquet = _pyarrow()
+    about = {
+        "version": __version__,
+        "topology": algorithm.topology.name,
+        "collectives": [collective.to_dict() for collective in algorithm.collectives],
+        "method": algorithm.provenance.method,
+        "seed": algorithm.provenance.seed,
+        "duration_ps": int(algorithm.duration),
+    }
+    schema = _arrow_table(arrow, columns(algorithm, 0, 0)).schema.with_metadata(
+        {"pccl": json.dumps(about)}
+    )
+    with replacing(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for begin, end in _blocks(len(algorithm.transfers)):
+            writer.write_table(
+                _arrow_table(arrow, columns(algorithm, begin, end)).replace_schema_metadata()
+            )
+    return _facts(algorithm)
+
+
+def _blocks(count: int) -> Iterator[tuple[int, int]]:
+    return ((begin, min(begin + _BLOCK, count)) for begin in range(0, count, _BLOCK))
+
+
+def _values(column: _Column) -> list[Any]:
+    if isinstance(column, Names):
+        return np.array(column.texts, object)[column.code].tolist()  # type: ignore[no-any-return]
+    if column.dtype == np.bool_:
+        return np.array(["false", "true"])[column.view(np.int8)].tolist()  # type: ignore[no-any-return]
+    return column.tolist()  # type: ignore[no-any-return]
+
+
+def _arrow_table(arrow: Any, table: dict[str, _Column]) -> Any:
+    return arrow.table({
+        name: arrow.DictionaryArray.from_arrays(column.code, list(column.texts))
+        if isinstance(column, Names)
+        else arrow.array(column)
+        for name, column in table.items()
+    })  # fmt: skip
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise PcclError("pyarrow is not installed: pip install pccl[parquet]") from error
+    return pyarrow, pyarrow.parquet
+
+
+def _facts(algorithm: Algorithm) -> dict[str, str]:
+    return {"transfers": f"{len(algorithm.transfers):,}"}

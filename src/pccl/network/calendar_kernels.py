@@ -1,0 +1,204 @@
+"""Calendars: when links are busy, and how full finite buffers are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba.cpython.unsafe.numbers import trailing_zeros
+
+from pccl._arrays import Bits, Ints
+from pccl._heap_kernels import INDEX
+from pccl._kernels import inlined, kernel
+from pccl.network.graph_kernels import NEVER
+
+ALL = np.uint64(2**64 - 1)
+
+
+class Lanes(NamedTuple):
+    """The calendars: per lane the busy intervals, sorted and disjoint; or, if every transfer takes one unit, bits."""
+
+    head: Ints  # [lane, (intervals, begin of the first, end of the first, begin of the second)]: answers most questions
+    busy: Ints  # [lane, interval, begin or end]
+    slack: Ints  # per lane: gaps shorter than this hold no chunk and are closed
+    steps: Bits  # [lane, word]: bit t says whether the lane is busy from t to t + 1
+    stepwise: bool
+
+
+class Stores(NamedTuple):
+    """Finite buffers: per switch how many chunks it holds from each moment on."""
+
+    capacity: Ints
+    count: Ints
+    moment: Ints  # [store, step]
+    level: Ints  # [store, step]
+
+
+@inlined
+def first_gap(lanes: Lanes, lane: int, time: int, hold: int) -> tuple[int, int]:
+    """Earliest moment from `time` on at which the lane is free for `hold`, and the interval that comes after it."""
+    low = np.int64(0)
+    if lanes.stepwise:
+        time = first_free_step(lanes.steps, lane, time)
+    else:
+        head, busy = lanes.head, lanes.busy
+        count = head[lane, 0]
+        if count > 0 and time + hold > head[lane, 1]:
+            low = np.int64(1)
+            if time < head[lane, 2]:
+                time = head[lane, 2]
+                searching = time + hold > head[lane, 3]
+            else:
+                searching = True
+                high = count
+                while low < high:  # the first interval that ends after `time`
+                    middle = ((low + high) >> 1) & INDEX
+                    if busy[lane, middle, 1] > time:
+                        high = middle
+                    else:
+                        low = middle + 1
+            while searching and low < count and busy[lane, low & INDEX, 0] < time + hold:
+                time = busy[lane, low & INDEX, 1]
+                low += 1
+    return time, low
+
+
+@inlined
+def first_free_step(steps: Bits, lane: int, time: int) -> int:
+    """First clear bit of the lane from `time` on; what lies beyond the words is free."""
+    word = time >> 6
+    if word >= steps.shape[1]:
+        return time
+    taken = steps[lane, word] | ((np.uint64(1) << np.uint64(time & 63)) - np.uint64(1))
+    while taken == ALL:
+        word += 1
+        if word == steps.shape[1]:
+            return word << 6
+        taken = steps[lane, word]
+    return (word << 6) + np.int64(trailing_zeros(~taken))
+
+
+@kernel
+def occupy(lanes: Lanes, lane: int, low: int, begin: int, end: int) -> None:
+    """Mark the lane busy from `begin` to `end`, before interval `low`.
+
+    Neighbours are merged when the gap to them is too short to be of use.
+    """
+    if lanes.stepwise:
+        lanes.steps[lane, begin >> 6] |= np.uint64(1) << np.uint64(begin & 63)
+        return
+    head, busy, slack = lanes.head[lane], lanes.busy[lane], lanes.slack[lane]
+    count = head[0]
+    left = low > 0 and begin - busy[low - 1, 1] < slack
+    right = low < count and busy[low, 0] - end < slack
+    if left and right:
+        busy[low - 1, 1] = busy[low, 1]
+        count -= 1
+        for i in range(low, count):
+            busy[i, 0], busy[i, 1] = busy[i + 1, 0], busy[i + 1, 1]
+    elif left:
+        busy[low - 1, 1] = end
+    elif right:
+        busy[low, 0] = begin
+    else:
+        for i in range(count, low, -1):
+            busy[i, 0], busy[i, 1] = busy[i - 1, 0], busy[i - 1, 1]
+        busy[low, 0], busy[low, 1] = begin, end
+        count += 1
+    head[0] = count
+    if low < 3:
+        head[1], head[2], head[3] = busy[0, 0], busy[0, 1], busy[1, 0] if count > 1 else NEVER
+
+
+@kernel
+def give_back(lanes: Lanes, lane: int, begin: int, end: int) -> None:
+    """Mark the lane free from `begin` to `end`, where a transfer has been; for calendars in which no gap was closed."""
+    if lanes.stepwise:
+        lanes.steps[lane, begin >> 6] &= ~(np.uint64(1) << np.uint64(begin & 63))
+        return
+    head, busy = lanes.head[lane], lanes.busy[lane]
+    count, low = head[0], np.int64(0)
+    high = count
+    while low < high:  # the first interval that ends after `begin`
+        middle = (low + high) >> 1
+        if busy[middle, 1] > begin:
+            high = middle
+        else:
+            low = middle + 1
+    left, right = busy[low, 0] < begin, end < busy[low, 1]
+    if left and right:
+        for i in range(count, low, -1):
+            busy[i, 0], busy[i, 1] = busy[i - 1, 0], busy[i - 1, 1]
+        busy[low, 1], busy[low + 1, 0] = begin, end
+        count += 1
+    elif left:
+        busy[low, 1] = begin
+    elif right:
+        busy[low, 0] = end
+    else:
+        count -= 1
+        for i in range(low, count):
+            busy[i, 0], busy[i, 1] = busy[i + 1, 0], busy[i + 1, 1]
+    head[0] = count
+    if low < 3:
+        head[1], head[2], head[3] = busy[0, 0], busy[0, 1], busy[1, 0] if count > 1 else NEVER
+
+
+@kernel
+def full(lanes: Lanes, lane: int, begin: int) -> bool:
+    """Whether the calendar has no room for a transfer that begins then."""
+    if lanes.stepwise:
+        return (begin >> 6) >= lanes.steps.shape[1]
+    return lanes.head[lane, 0] + 1 >= lanes.busy.shape[1]
+
+
+@kernel
+def step_at(stores: Stores, store: int, moment: int) -> int:
+    """Last step of the store at or before the moment (-1 before the first)."""
+    low, high = np.int64(0), stores.count[store]
+    while low < high:
+        middle = (low + high) >> 1
+        if stores.moment[store, middle] <= moment:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@kernel
+def free_from(stores: Stores, store: int, begin: int, end: int) -> int:
+    """`begin` if the store has room from `begin` to `end`; otherwise when the first full period in between is over."""
+    i = step_at(stores, store, begin)
+    count = stores.count[store]
+    if i < 0:
+        i = np.int64(0)
+    while i < count and stores.moment[store, i] < end:
+        if stores.level[store, i] >= stores.capacity[store]:
+            while stores.level[store, i] >= stores.capacity[store]:  # the last level is zero
+                i += 1
+            return stores.moment[store, i]
+        i += 1
+    return begin
+
+
+@kernel
+def stay(stores: Stores, store: int, begin: int, end: int) -> None:
+    """Count one more chunk in the store from `begin` to `end`."""
+    split(stores, store, begin)
+    split(stores, store, end)
+    for i in range(step_at(stores, store, begin), step_at(stores, store, end)):
+        stores.level[store, i] += 1
+
+
+@kernel
+def split(stores: Stores, store: int, moment: int) -> None:
+    """Make a step of the store begin at the moment, without changing any level."""
+    i = step_at(stores, store, moment)
+    if i >= 0 and stores.moment[store, i] == moment:
+        return
+    for k in range(stores.count[store], i + 1, -1):
+        stores.moment[store, k] = stores.moment[store, k - 1]
+        stores.level[store, k] = stores.level[store, k - 1]
+    stores.moment[store, i + 1] = moment
+    stores.level[store, i + 1] = stores.level[store, i] if i >= 0 else 0
+    stores.count[store] += 1

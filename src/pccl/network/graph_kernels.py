@@ -1,0 +1,97 @@
+"""Shortest ways over the arcs of a network, by any weights, and what the cheapest ways load."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pccl._arrays import Bools, Floats, Indices, Ints
+from pccl._heap_kernels import pop, pop_key, push, push_key
+from pccl._kernels import kernel
+
+__all__ = ["NEVER", "NO_ARC", "Network", "all_shortest", "cheapest_loads", "shortest"]
+
+NEVER = np.int64(2**62)
+NO_ARC = np.int64(-1)
+
+
+class Network(NamedTuple):
+    """Arcs grouped by the device they leave, and what limits the devices. Times are in units."""
+
+    first: Ints  # arcs of device d are first[d] .. first[d + 1] - 1
+    src: Indices
+    dst: Indices
+    link: Indices
+    lane: Indices
+    kind: (
+        Indices  # column of the tables below: links of equal bandwidth and latency are of one kind
+    )
+    hold: Ints  # [size class, kind]: how long a transfer keeps the lane from others
+    travel: Ints  # [size class, kind]: from its start until the receiver has it all
+    duration: Ints  # [size class, kind]: from the first byte to the last; exact in units only for limited networks
+    store: Ints  # per device: row of the stores of a switch with a finite buffer, or -1
+    one_way: Bools  # per device: a switch that sends a chunk over one link at a time
+    limited: bool
+    unit: int  # picoseconds
+
+
+@kernel
+def all_shortest(
+    first: Ints, dst: Indices, weight: Ints, sources: Ints, heap: Ints, table: Ints
+) -> None:
+    """Fill `table[i]` with the least weight of a way from `sources[i]` to every device."""
+    for i in range(len(sources)):
+        shortest(first, dst, weight, sources[i : i + 1], heap, table[i])
+
+
+@kernel
+def shortest(first: Ints, dst: Indices, weight: Ints, sources: Ints, heap: Ints, row: Ints) -> None:
+    """Fill `row` with the least weight of a way to every device from the nearest of some sources."""
+    row[:] = NEVER
+    waiting = 0
+    for device in sources:
+        row[device] = 0
+        waiting = push(heap, waiting, 0, 0, device)
+    while waiting > 0:
+        waiting = pop(heap, waiting)
+        total, device = heap[waiting, 0], heap[waiting, 2]
+        if total > row[device]:  # a shorter way was found after this entry was added
+            continue
+        for arc in range(first[device], first[device + 1]):
+            there = total + weight[arc]
+            if there < row[dst[arc]]:
+                row[dst[arc]] = there
+                waiting = push(heap, waiting, there, 0, dst[arc])
+
+
+@kernel
+def cheapest_loads(
+    first: Ints, src: Ints, dst: Ints, price: Floats, demand: Floats, sources: Ints, load: Floats,
+    tables: Floats, trees: Ints, heap: Floats, entry: Ints,
+) -> None:  # fmt: skip
+    """What every arc carries if all demand takes cheapest ways: along one tree for each source."""
+    cost, flow, settled = tables[0], tables[1], tables[2]
+    arc_to, order = trees[0], trees[1]
+    load[:] = 0.0
+    for source in sources:
+        cost[:], flow[:], settled[:] = np.inf, 0.0, 0.0
+        cost[source], arc_to[source] = 0.0, NO_ARC
+        waiting, reached = push_key(heap, entry, 0, 0.0, source), 0
+        while waiting > 0:
+            device = entry[0]
+            waiting = pop_key(heap, entry, waiting)
+            if settled[device]:
+                continue
+            settled[device] = 1.0
+            order[reached] = device
+            reached += 1
+            for arc in range(first[device], first[device + 1]):
+                if cost[device] + price[arc] < cost[dst[arc]]:
+                    cost[dst[arc]], arc_to[dst[arc]] = cost[device] + price[arc], arc
+                    waiting = push_key(heap, entry, waiting, cost[dst[arc]], dst[arc])
+        for i in range(reached - 1, 0, -1):
+            device = order[i]
+            arc, carried = arc_to[device], flow[device] + demand[source, device]
+            load[arc] += carried
+            flow[src[arc]] += carried

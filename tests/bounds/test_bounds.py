@@ -1,0 +1,249 @@
+"""Lower bounds: figures known in closed form, certificates that hold, and nobody who beats them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import pccl
+from pccl.bounds import bound_of, proofs
+from pccl.bounds.prices import _by_program, _by_rising
+from pccl.collective import compile_conditions
+from tests.strategies import problems, synthesized
+
+STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s
+MANY = 64  # chunks, so that the first chunk's way does not matter
+
+
+def steps(topology, *collectives, chunks=1):
+    bound = pccl.lower_bound(topology, *collectives)
+    bound.check(topology, compile_conditions(topology, collectives))
+    return bound.value / STEP / chunks
+
+
+def network(make, *shape):
+    return make(*shape, bandwidth="1GB/s", latency="0ns")
+
+
+def all_to_all(group, chunks=1):
+    return pccl.AllToAll(f"{len(group) * chunks}kB", group, chunks)
+
+
+def all_gather(group, chunks=1):
+    return pccl.AllGather(f"{len(group) * chunks}kB", group, chunks)
+
+
+@pytest.mark.parametrize(
+    ("width", "all_to_all_steps", "all_gather_steps"),
+    [(3, 6, 4), (4, 16, 7.5), (5, 30, 12), (6, 54, 17.5), (7, 84, 24), (8, 128, 31.5)],
+)
+def test_square_meshes(width, all_to_all_steps, all_gather_steps):
+    mesh, everybody = network(pccl.topology.mesh, width, width), range(width * width)
+    assert steps(mesh, all_to_all(everybody)) == all_to_all_steps
+    assert steps(mesh, all_gather(everybody)) == all_gather_steps
+
+
+def test_cubes_and_tori():
+    everybody = range(64)
+    assert steps(network(pccl.topology.mesh, 4, 4, 4), all_to_all(everybody)) == 64
+    assert steps(network(pccl.topology.mesh, 4, 4, 4), all_gather(everybody)) == 21
+    assert steps(network(pccl.topology.torus, 8, 8), all_to_all(everybody)) == 64
+    assert steps(network(pccl.topology.torus, 4, 4, 4), all_gather(everybody)) == 10.5
+
+
+def test_latency_takes_time_from_exclusive_links():
+    """A step is then latency and transmission together, and cuts count in steps."""
+    mesh = pccl.topology.mesh(8, 8, bandwidth="1GB/s", latency="1us", exclusive=True)
+    assert steps(mesh, all_to_all(range(64))) == 128 * 2
+
+
+def test_groups_share_the_network():
+    mesh, rows = network(pccl.topology.mesh, 4, 4), pccl.device_mesh(row=4, column=4)["column"]
+    quadrants = [[a, a + 1, a + 4, a + 5] for a in (0, 2, 8, 10)]
+    assert steps(mesh, all_to_all(rows[0], MANY), chunks=MANY) == 1.5
+    assert steps(mesh, *[all_to_all(row, MANY) for row in rows], chunks=MANY) == 4
+    assert steps(mesh, *[all_to_all(group, MANY) for group in quadrants], chunks=MANY) == 2
+    assert steps(mesh, all_gather(rows[0], MANY), chunks=MANY) == 1.5
+    assert steps(mesh, all_gather([5, 6, 9, 10], MANY), chunks=MANY) == 0.75
+    mesh, rows = network(pccl.topology.mesh, 8, 8), pccl.device_mesh(row=8, column=8)["column"]
+    assert steps(mesh, *[all_gather(row) for row in rows]) == 7
+
+
+@pytest.mark.parametrize(
+    ("machine", "all_to_all_us", "all_gather_us"),
+    [
+        ("dgx1", 106.67, 46.67),
+        ("a100:2", 320, 46.15),
+        ("mi250:2", 1000, 90.36),
+        ("dgx2:2", 2560, 248),
+        ("ndv2:2", 5120, 640),
+    ],
+)
+def test_real_machines_with_much_to_do(machine, all_to_all_us, all_gather_us):
+    """1 MB a pair, or an NPU, in the limit of large sizes."""
+    topology = pccl.topology.parse_topology(machine)
+    n = topology.num_npus
+    for collective, expected in (
+        (pccl.AllToAll(f"{1000 * n}MB", chunks=1000), all_to_all_us),
+        (pccl.AllGather(f"{1000 * n}MB", chunks=1000), all_gather_us),
+    ):
+        assert pccl.lower_bound(topology, collective).value / 1e9 == pytest.approx(
+            expected, rel=1e-4
+        )
+
+
+@pytest.fixture
+def two_sides():
+    """Three NPUs, each joined to three others: two thirds of a chunk's ways are longer than one hop, none is narrow."""
+    pairs = [(a, b) for a in range(3) for b in range(3, 6)]
+    link = {"bandwidth": "1GB/s", "latency": "0ns"}
+    return pccl.Topology.from_links(
+        6, [pccl.topology.Link(*ends, **link) for a, b in pairs for ends in ((a, b), (b, a))]
+    )
+
+
+def test_prices_count_how_far_chunks_go(two_sides):
+    """From each NPU three chunks go one hop and two go two, over 18 links; the best cut shows 2 steps."""
+    bound = pccl.lower_bound(two_sides, all_to_all(range(6), MANY))
+    assert bound.kind == "prices"
+    assert bound.value / STEP / MANY == pytest.approx(6 * (3 * 1 + 2 * 2) / 18, rel=1e-6)
+
+
+def test_rising_prices_get_where_the_program_gets(two_sides):
+    conditions = compile_conditions(two_sides, [all_to_all(range(6), MANY)])
+    demand, rate = np.ones((6, 6)) - np.eye(6), np.full(18, 1e-3)
+    crossing = np.arange(18) < 4.0  # a start that leads astray
+    for found in (
+        _by_program(two_sides, demand, rate),
+        _by_rising(two_sides, demand, rate, crossing),
+    ):
+        price = np.rint(found / found.max() * 1e6).astype(np.int64)
+        assert proofs.prices(two_sides, conditions, price) / STEP / MANY == pytest.approx(
+            7 / 3, rel=0.02
+        )
+
+
+def test_every_member_of_an_all_reduce_sends_and_receives():
+    """Two transfers a chunk for each member but one, against all links: 2 * 63 * 64 over 224."""
+    mesh = network(pccl.topology.mesh, 8, 8)
+    assert steps(mesh, pccl.AllReduce("64kB")) == 36
+    ring = network(pccl.topology.ring, 8)
+    assert steps(ring, pccl.AllReduce("8kB")) == 7
+    assert steps(network(pccl.topology.line, 3), pccl.AllReduce("3kB")) == 3, (
+        "each direction of the cut beside an end"
+    )
+
+
+@pytest.mark.parametrize("kind", [pccl.AllGather, pccl.ReduceScatter])
+def test_whole_chunks_prove_more(kind):
+    """A corner of the mesh takes 15 chunks over two links: 7.5 steps, which whole chunks do not use."""
+    mesh = network(pccl.topology.mesh, 4, 4)
+    conditions = compile_conditions(mesh, [kind("16kB")])
+    assert bound_of(mesh, conditions).value == 7.5 * STEP
+    bound = bound_of(mesh, conditions, whole_chunks=True)
+    assert bound.value == 8 * STEP
+    bound.check(mesh, conditions)
+
+
+def test_whole_chunks_take_time_to_get_to_the_cut():
+    """Ten chunks over the middle of a line of four, which is one step from their source and one from their goal."""
+    line = network(pccl.topology.line, 4)
+    conditions = compile_conditions(line, [pccl.SendRecv("10kB", group=[0, 3], chunks=10)])
+    assert bound_of(line, conditions).value == 10 * STEP
+    assert bound_of(line, conditions, whole_chunks=True).value == 12 * STEP
+
+
+def test_who_may_cut_data_freely_is_not_bound_by_the_way_of_a_chunk():
+    """A byte takes no time to speak of from end to end; then the first link is what takes time."""
+    line, way = network(pccl.topology.line, 3), pccl.SendRecv("1kB", group=[0, 2])
+    bound = pccl.lower_bound(line, way)
+    assert (bound.kind, bound.value) == ("cut", STEP)
+    assert pccl.synthesize(line, way).duration < 1.1 * STEP
+    slow = pccl.topology.line(3, bandwidth="1GB/s", latency="1us")
+    bound = pccl.lower_bound(slow, way)
+    assert (bound.kind, bound.value) == ("latency", 2 * (STEP + 1000))
+    bound.check(slow, compile_conditions(slow, [way]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems())
+def test_nobody_beats_the_bound(problem):
+    topology, collectives = problem
+    conditions = compile_conditions(topology, collectives)
+    duration = synthesized(problem).duration
+    for whole_chunks in (False, True):
+        bound = bound_of(topology, conditions, whole_chunks=whole_chunks)
+        bound.check(topology, conditions)
+        assert bound.value <= duration
+
+
+@pytest.mark.parametrize(
+    "collective",
+    [pccl.AllToAll("9kB"), pccl.SendRecv("1kB", group=[0, 8], chunks=1), pccl.AllReduce("9kB")],
+)
+def test_a_certificate_proves_no_more_than_it_does(collective):
+    topology = network(pccl.topology.mesh, 3, 3)
+    conditions = compile_conditions(topology, [collective])
+    for whole_chunks in (False, True):
+        bound = bound_of(topology, conditions, whole_chunks=whole_chunks)
+        bound.check(topology, conditions)
+        with pytest.raises(pccl.VerificationError, match="but its certificate proves"):
+            replace(bound, value=pccl.units.Picoseconds(bound.value + 1)).check(
+                topology, conditions
+            )
+
+
+def test_prices_must_be_prices(two_sides):
+    collective = all_to_all(range(6), MANY)
+    bound, conditions = (
+        pccl.lower_bound(two_sides, collective),
+        compile_conditions(two_sides, [collective]),
+    )
+    for prices in ((), bound.prices[1:], (-1, *bound.prices[1:])):
+        with pytest.raises(pccl.VerificationError, match="proves 0"):
+            replace(bound, prices=prices).check(two_sides, conditions)
+
+
+def test_bounds_say_why():
+    line = network(pccl.topology.line, 3)
+    way = pccl.SendRecv("1kB", group=[0, 2], chunks=1)
+    assert str(pccl.lower_bound(line, way)) == "2us, the way of chunk 0 from 0 to 2"
+    assert (
+        str(pccl.lower_bound(line, pccl.AllToAll("6kB", chunks=2)))
+        == "4us, what must leave devices 0"
+    )
+
+
+def test_rounding_up_does_not_make_a_bound_too_high():
+    """On exclusive links, the largest chunk is carried at the best rate only if its time is not rounded up."""
+    there, back = (pccl.Link(a, b, "3000GB/s", "1ns", exclusive=True) for a, b in ((0, 1), (1, 0)))
+    topology = pccl.Topology.from_links(2, [there, back])
+    chunks = pccl.Custom([pccl.Condition(0, 1, "300001B"), *[pccl.Condition(0, 1, "300000B")] * 9])
+    assert pccl.lower_bound(topology, chunks).value <= pccl.synthesize(topology, chunks).duration
+
+
+def test_links_of_no_use_earn_nothing():
+    """A pair of outsiders must not weaken what is proven for a ring of four."""
+    ring = [
+        pccl.Link(a, b, "1GB/s", "0ns")
+        for i in range(4)
+        for a, b in ((i, (i + 1) % 4), ((i + 1) % 4, i))
+    ]
+    pair = [pccl.Link(4, 5, "1GB/s", "0ns"), pccl.Link(5, 4, "1GB/s", "0ns")]
+    topology = pccl.Topology.from_links(6, ring + pair)
+    assert steps(topology, pccl.AllReduce("4kB", group=range(4))) == 3
+    conditions = compile_conditions(topology, [pccl.Broadcast("1kB", group=[0, 1], chunks=1)])
+    for inside in (
+        [0],
+        [0, 4],
+    ):  # the link from 4 to 5 leaves the set as well, but nothing gets there
+        mask = np.isin(np.arange(6), inside)
+        assert proofs.cut_of_chunks(topology, conditions, mask) == STEP
+
+
+def test_nothing_to_send_is_said():
+    bound = pccl.lower_bound(network(pccl.topology.ring, 4), pccl.AllGather("4kB", group=[1]))
+    assert str(bound) == "0ps, as nothing has to be sent"

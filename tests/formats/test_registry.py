@@ -1,0 +1,62 @@
+"""The formats: found by name or suffix, with options that are checked before any work."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+import pccl
+from pccl.formats import FORMATS, check_file, find_format
+from tests.formats.programs import quick
+
+PRESENT = [f for f in FORMATS.values() if find_spec(f.target.partition(":")[0])]
+
+
+def test_the_longest_suffix_decides():
+    named = ("a.xml", "a.plan.json", "a.trace.json", "a.json", "a.csv", "a.pftrace", "a.parquet")
+    assert [find_format(name).name for name in named] == [
+        "msccl", "mscclpp", "chrome", "json", "csv", "perfetto", "parquet",
+    ]  # fmt: skip
+    assert find_format("a.xml", "csv").name == "csv"
+
+
+def test_unknown_formats_and_options_are_listed():
+    with pytest.raises(pccl.PcclError, match=r"no format 'xls'; there are msccl, mscclpp, chakra"):
+        find_format("a.xml", "xls")
+    with pytest.raises(pccl.PcclError, match="does not end like any format"):
+        pccl.export(None, "a.b")
+    with pytest.raises(
+        pccl.PcclError, match=r"msccl has no option 'speed'; its options are 'target', 'instances'"
+    ):
+        pccl.export(None, "a.xml", speed=2)
+    with pytest.raises(pccl.PcclError, match="cannot be checked; those that can are msccl"):
+        check_file("a.csv")
+    with pytest.raises(pccl.PcclError, match="has no option 'speed'"):
+        check_file("a.xml", speed=2)
+
+
+@pytest.mark.parametrize("chosen", PRESENT, ids=lambda f: f.name)
+def test_options_are_the_keywords_of_the_writer(chosen):
+    keywords = [
+        p.name
+        for p in inspect.signature(chosen.writer).parameters.values()
+        if p.kind is p.KEYWORD_ONLY
+    ]
+    assert sorted(keywords) == sorted(option.name for option in chosen.options)
+
+
+def test_the_package_is_the_verb(tmp_path):
+    algorithm = quick(pccl.topology.ring(3), pccl.AllGather("3kB"))
+    assert "allgather" in pccl.export(algorithm, tmp_path / "a.xml")["collective"]
+    assert pccl.formats.import_msccl is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = pccl.formats.nothing
+
+
+def test_listing_formats_loads_nothing_heavy():
+    code = "import sys, pccl.formats; pccl.formats.FORMATS; assert not {'numpy', 'numba', 'rich'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

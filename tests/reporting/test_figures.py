@@ -1,0 +1,376 @@
+"""Figures: files of the right type that show what they should, also of large and odd algorithms."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import pccl
+from pccl.cli.plot import KINDS as COMMAND_KINDS
+from pccl.errors import FormatError, PcclError
+from pccl.reporting.figures import KINDS, SUFFIXES, plot
+from pccl.reporting.figures_style import COLOURS, groups_of, readable_on, shares_over_time
+from pccl.topology import Link, Switch, Topology, mesh, parse_topology
+from tests.end_to_end.program import pccl as program
+from tests.end_to_end.program import refused, spawn
+from tests.strategies import topologies
+
+SVG = "{http://www.w3.org/2000/svg}"
+BEGINNINGS = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+
+
+class Picture:
+    """An SVG file, taken apart."""
+
+    def __init__(self, path: Path) -> None:
+        self.root = ElementTree.parse(path).getroot()
+
+    def count(self, gid: str) -> int:
+        """How many things are drawn in the group of this name."""
+        groups = [g for g in self.root.iter(f"{SVG}g") if g.get("id") == gid]
+        drawn = [
+            e
+            for g in groups
+            for e in g.iter()
+            if e.tag in (f"{SVG}path", f"{SVG}use") and e not in defined(g)
+        ]
+        return len(drawn)
+
+    @property
+    def texts(self) -> list[str]:
+        return ["".join(text.itertext()).strip() for text in self.root.iter(f"{SVG}text")]
+
+
+def defined(group: ElementTree.Element) -> set[ElementTree.Element]:
+    return {e for d in group.iter(f"{SVG}defs") for e in d.iter()}
+
+
+@pytest.fixture(scope="module")
+def gathers() -> pccl.Algorithm:
+    groups = pccl.device_mesh(dp=2, tp=3)["tp"]
+    return pccl.synthesize(
+        mesh(2, 3), *(pccl.AllGather("3MiB", group=group, chunks=1) for group in groups)
+    )
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    def draw(subject, kind, **options) -> Picture:
+        return Picture(plot(subject, kind, tmp_path / "figure.svg", **options))
+
+    return draw
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_figures_are_files_of_the_right_type_and_always_the_same(gathers, tmp_path, kind, suffix):
+    first, second = (gathers.plot(kind, tmp_path / f"{i}{suffix}") for i in range(2))
+    assert first.read_bytes().startswith(BEGINNINGS[suffix])
+    assert first.read_bytes() == second.read_bytes()
+    assert b"Date" not in first.read_bytes() if suffix != ".png" else True
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"0{suffix}", f"1{suffix}"]
+
+
+def test_settings_of_matplotlib_are_left_alone(gathers, tmp_path):
+    before = dict(matplotlib.rcParams)
+    gathers.plot("heatmap", tmp_path / "a.svg")
+    assert dict(matplotlib.rcParams) == before
+    code = "import sys, pccl; pccl.plot(pccl.topology.ring(3), 'topology', sys.argv[1])"
+    code += "; assert 'matplotlib.pyplot' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "b.svg")], check=True)
+
+
+@pytest.mark.parametrize("text", ["h100:4", "torus:3x3", "fat-tree:4", "dragonfly:5x4x2", "ndv2:2"])
+def test_a_topology_shows_every_device(drawn, text):
+    topology = parse_topology(text)
+    picture = drawn(topology, "topology")
+    assert picture.count("npus") == topology.num_npus
+    assert picture.count("switches") == len(topology.switches)
+    assert {str(device) for device in range(topology.num_devices)} <= set(picture.texts)
+    assert topology.name in picture.texts
+    assert "NPU" in picture.texts
+    assert ("switch" in picture.texts) == bool(len(topology.switches))
+
+
+def test_frames_and_bandwidths_of_machines(drawn):
+    texts = drawn(parse_topology("h100:4"), "topology").texts
+    assert {"box 0", "box 1", "box 2", "box 3"} <= set(texts)
+    assert {"400GiB/s", "50GB/s"} <= set(texts)
+
+
+def test_only_links_that_lead_one_way_have_heads(drawn):
+    assert drawn(pccl.topology.ring(5), "topology").count("links") == 5
+    assert drawn(pccl.topology.ring(5), "topology").count("heads") == 0
+    assert drawn(pccl.topology.ring(5, unidirectional=True), "topology").count("heads") == 5
+    ndv2 = drawn(parse_topology("ndv2:2"), "topology")
+    assert (ndv2.count("links"), ndv2.count("heads")) == (32 + 2, 2)
+
+
+def test_parallel_and_unequal_links_are_drawn_one_by_one(drawn):
+    links = [Link(0, 1, "1GB/s", "0ns"), Link(1, 0, "2GB/s", "0ns"), Link(1, 2, "1GB/s", "0ns"),
+             Link(1, 2, "1GB/s", "0ns"), Link(2, 1, "1GB/s", "0ns")]  # fmt: skip
+    picture = drawn(Topology.from_links(3, links), "topology")
+    assert picture.count("links") == picture.count("heads") == 5
+
+
+def test_process_groups_have_colours_and_a_legend(gathers, drawn):
+    picture = drawn(gathers, "topology")
+    assert {"all-gather: 0-2", "all-gather: 3-5"} <= set(picture.texts)
+    assert "in no process group" not in picture.texts
+    text = ElementTree.tostring(picture.root, encoding="unicode").lower()
+    assert all(colour.lower() in text for colour in COLOURS[:2])
+
+
+def test_an_npu_of_several_groups_has_several_colours(drawn):
+    both = [pccl.AllGather("2MiB", group=(0, 1)), pccl.AllReduce("2MiB", group=(1, 2))]
+    picture = drawn(pccl.synthesize(pccl.topology.line(4), *both), "topology")
+    assert picture.count("npu-colours") == 1 + 2 + 1 + 1
+    assert "in no process group" in picture.texts
+
+
+def test_groups_of_the_same_npus_are_one():
+    ring = pccl.topology.ring(4)
+    several = [
+        pccl.AllGather("4MiB"),
+        pccl.AllReduce("4MiB", group=(3, 2, 1, 0)),
+        pccl.Broadcast("4MiB", group=(0, 1)),
+    ]
+    groups, of_collective = groups_of(ring, several)
+    assert [group.label for group in groups] == [
+        "all-gather, all-reduce: all NPUs",
+        "broadcast: 0-1",
+    ]
+    assert of_collective == [0, 0, 1]
+
+
+def test_a_heatmap_shows_both_directions_and_per_cent(gathers, drawn):
+    picture = drawn(gathers, "heatmap")
+    links = gathers.topology.num_links
+    assert picture.count("links") == picture.count("heads") == links
+    assert any("(%)" in text for text in picture.texts)
+    share = 100 * pccl.simulate(gathers).utilization.mean()
+    assert f"Link utilization: {share:.1f} % on average" in picture.texts
+    assert "unused link" in picture.texts  # those between the two rows
+
+
+def test_utilization_is_set_beside_baselines(gathers, drawn):
+    picture = drawn(gathers, "utilization", against="ring,direct")
+    assert [text.partition(":")[0] for text in picture.texts if "% busy" in text] == [
+        "pccl",
+        "ring",
+        "direct",
+    ]
+    assert {"time (us)", "links busy (%)"} <= set(picture.texts)
+    assert [picture.count(f"run-{i}") for i in range(4)] == [1, 1, 1, 0]
+
+
+def test_a_timeline_has_a_bar_per_transfer(gathers, drawn):
+    picture = drawn(gathers, "timeline")
+    assert picture.count("transfers") == len(gathers.transfers)
+    used = np.unique(gathers.transfers.link)
+    assert f"When links are held: all {len(used)} links that are used" in picture.texts
+    topology = gathers.topology
+    assert {f"{topology.src[link]} → {topology.dst[link]}" for link in used} <= set(picture.texts)
+    few = drawn(gathers, "timeline", links=2)
+    assert f"When links are held: the 2 busiest of {len(used)} links that are used" in few.texts
+
+
+def test_a_timeline_of_many_transfers_shows_shares(drawn):
+    algorithm = pccl.synthesize(mesh(5, 5), pccl.AllToAll("25MiB", chunks=4))
+    picture = drawn(algorithm, "timeline", links=80)
+    assert picture.count("transfers") == 0
+    assert any("too many to draw one by one" in text for text in picture.texts)
+    assert "link held (%)" in picture.texts
+
+
+def test_shares_over_time_count_what_is_held():
+    shares = shares_over_time(
+        np.array([0, 0, 1]), np.array([0, 25, 10]), np.array([5, 40, 40]), (2, 4), 40
+    )
+    assert shares.tolist() == [[0.5, 0.0, 0.5, 1.0], [0.0, 1.0, 1.0, 1.0]]
+
+
+def test_the_time_expanded_network_of_the_paper(drawn):
+    ring = pccl.topology.ring(
+        4, unidirectional=True, exclusive=True, bandwidth="1GB/s", latency="0ns"
+    )
+    algorithm = pccl.synthesize(ring, pccl.AllGather("4kB", chunks=1))
+    picture = drawn(algorithm, "ten")
+    assert picture.count("nodes") == 4 * 4  # devices times moments
+    assert picture.count("arcs") == 4 * 3  # every link at every time but the last
+    assert picture.count("transfers") == 12
+    assert "time (us), one step is 1.00 us" in picture.texts
+    assert {"NPU 0", "chunk 0: 0 → 1,2,3", "0", "1", "2", "3"} <= set(picture.texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "collective", "what"),
+    [
+        ("mesh:5x5", pccl.Broadcast("25MiB", chunks=1), "25 devices"),
+        ("mesh:4x4", pccl.AllToAll("16MiB", chunks=1), "transfers"),
+        ("line:3", pccl.Broadcast("16MiB", chunks=32), "moments"),
+    ],
+)
+def test_a_large_time_expanded_network_is_refused(tmp_path, text, collective, what):
+    algorithm = pccl.baseline("direct", parse_topology(text), collective)
+    with pytest.raises(PcclError, match=rf"{what}.* too large to be read"):
+        algorithm.plot("ten", tmp_path / "ten.svg")
+    assert not list(tmp_path.iterdir())
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(topologies(absent=True))
+def test_any_topology_can_be_drawn(tmp_path, topology):
+    picture = Picture(plot(topology, "topology", tmp_path / "any.svg"))
+    assert picture.count("npus") == topology.num_npus
+    assert picture.count("switches") == len(topology.switches)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_algorithm_that_does_nothing_can_be_drawn(tmp_path, kind):
+    alone = Topology.from_links(1, [], [Switch("$x$\x07")], name="one $\\frac$ \x1b 孤独")
+    algorithm = pccl.Algorithm.build(alone, [pccl.AllGather("1MiB", chunks=1)], [], [], [])
+    assert algorithm.plot(kind, tmp_path / "none.svg").stat().st_size > 1_000
+
+
+def test_a_thousand_npus_take_seconds(tmp_path):
+    began = time.perf_counter()
+    network = mesh(32, 32)
+    algorithm = pccl.baseline("direct", network, pccl.AllGather("1MiB", group=range(0, 1024, 33)))
+    picture = Picture(algorithm.plot("heatmap", tmp_path / "heat.svg"))
+    assert picture.count("npus") == 1024
+    assert picture.count("links") == network.num_links
+    assert "512" not in picture.texts  # numbers would not be readable
+    for kind in ("timeline", "utilization"):
+        algorithm.plot(kind, tmp_path / f"{kind}.png")
+    assert time.perf_counter() - began < 30
+
+
+def test_what_cannot_be_drawn_is_refused_before_any_work(gathers, tmp_path):
+    file = tmp_path / "a.svg"
+    for error, message, arguments, options in (
+        (PcclError, "there is no figure 'pie'; there are heatmap, ", ("pie", file), {}),
+        (
+            FormatError,
+            r"a figure is saved as \.svg, \.png or \.pdf",
+            ("heatmap", tmp_path / "a.bmp"),
+            {},
+        ),
+        (
+            PcclError,
+            "the figure heatmap has no option 'links'; it goes with timeline",
+            ("heatmap", file),
+            {"links": 3},
+        ),
+        (
+            PcclError,
+            "the figure ten has no option 'colour'; no figure has it",
+            ("ten", file),
+            {"colour": "red"},
+        ),
+        (PcclError, "there is no baseline 'rings'", ("utilization", file), {"against": ["rings"]}),
+        (PcclError, "named twice", ("utilization", file), {"against": "ring,ring"}),
+        (PcclError, "the number of links to show", ("timeline", file), {"links": 0}),
+    ):
+        with pytest.raises(error, match=message):
+            gathers.plot(*arguments, **options)
+    with pytest.raises(PcclError, match="a ten needs an algorithm"):
+        plot(mesh(2, 2), "ten", file)
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_matplotlib_the_error_says_what_to_install(gathers, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(
+        PcclError, match=r"matplotlib is not installed: pip install pccl\[figures\]"
+    ):
+        gathers.plot("heatmap", tmp_path / "a.svg")
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_numbers_can_be_read_on_every_colour(colour):
+    channels = np.array(matplotlib.colors.to_rgb(colour))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    light = float(linear @ [0.2126, 0.7152, 0.0722])
+    contrast = (
+        (1.05 / (light + 0.05)) if readable_on(colour) == "white" else ((light + 0.05) / 0.05)
+    )
+    assert contrast > 3  # what the accessibility guidelines ask of large or bold text
+
+
+def test_every_picture_of_the_pages_has_its_line_in_the_script():
+    folder = Path(__file__).parents[2] / "docs" / "images"
+    script = runpy.run_path(str(folder / "make.py"))
+    pages = "".join(
+        (folder.parent / f"{name}.md").read_text(encoding="utf-8")
+        for name in ("figures", "gallery")
+    )
+    drawn = {f"topology-{name}.svg" for name in script["TOPOLOGIES"]}
+    drawn |= set(re.findall(r'"([\w-]+\.svg)"', (folder / "make.py").read_text(encoding="utf-8")))
+    assert (
+        drawn
+        == {file.name for file in folder.glob("*.svg")}
+        == set(re.findall(r"images/([\w-]+\.svg)", pages))
+    )
+
+
+class TestCommand:
+    def test_its_help_knows_what_there_is(self):
+        said = program("plot", "--help").stdout
+        assert tuple(KINDS) == COMMAND_KINDS
+        assert all(word in said for word in (*KINDS, *SUFFIXES))
+
+    def test_algorithms_and_networks(self, gathers, tmp_path):
+        gathers.save(tmp_path / "a.pccl")
+        for kind in KINDS:
+            result = program(
+                "plot", tmp_path / "a.pccl", "--kind", kind, "-o", tmp_path / f"{kind}.svg"
+            )
+            assert result.exit_code == 0, result.output
+            assert f"written to   {tmp_path / kind}.svg" in result.stdout
+            assert Picture(tmp_path / f"{kind}.svg").texts
+        result = program("plot", "torus:4x4", "-k", "topology", "-o", tmp_path / "t.png", "--quiet")
+        assert (result.exit_code, result.output) == (0, "")
+        assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_options(self, gathers, tmp_path):
+        gathers.save(tmp_path / "a.pccl")
+        out = tmp_path / "a.svg"
+        program("plot", tmp_path / "a.pccl", "-k", "utilization", "--against", "ring", "-o", out)
+        assert any(text.startswith("ring: ") for text in Picture(out).texts)
+        program("plot", tmp_path / "a.pccl", "-k", "timeline", "--links", 1, "-o", out)
+        assert any("the 1 busiest" in text for text in Picture(out).texts)
+
+    def test_bad_input_is_refused_before_any_work(self, tmp_path):
+        out = tmp_path / "a.svg"
+        assert "there is no figure 'pie'" in refused("plot", "no.pccl", "-k", "pie", "-o", out)
+        assert "a figure is saved as" in refused(
+            "plot", "no.pccl", "-k", "ten", "-o", tmp_path / "a.bmp"
+        )
+        assert "there is no folder" in refused(
+            "plot", "no.pccl", "-k", "ten", "-o", tmp_path / "x" / "a.svg"
+        )
+        assert "has no option" in refused("plot", "no.pccl", "-k", "ten", "--links", 3, "-o", out)
+        assert "no.pccl" in refused("plot", "no.pccl", "-k", "ten", "-o", out)
+        assert refused("plot", "mesh:2x2", "-k", "heatmap", "-o", out)
+        assert not list(tmp_path.iterdir())
+
+    def test_in_a_process_of_its_own_without_a_display(self, tmp_path):
+        environment = {"PATH": "/usr/bin", "PYTHONPATH": ":".join(sys.path), "HOME": str(tmp_path)}
+        result = spawn(
+            "plot", "h100:2", "-k", "topology", "-o", tmp_path / "h.pdf", env=environment
+        )
+        assert (result.returncode, result.stderr) == (0, "")
+        assert (tmp_path / "h.pdf").read_bytes().startswith(b"%PDF")

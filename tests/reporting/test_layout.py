@@ -1,0 +1,217 @@
+"""Layouts: every device has a place of its own, and networks look as people know them."""
+
+from __future__ import annotations
+
+import time
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pccl.reporting.layout import Layout, layout
+from pccl.topology import Link, Switch, Topology, dragonfly, grid, parse_topology, ring, zoo
+from tests.strategies import networks, topologies
+
+
+def distances(drawing: Layout) -> np.ndarray:
+    xy = np.stack([drawing.x, drawing.y], axis=1)
+    apart = np.hypot(*(xy[:, None] - xy[None]).transpose(2, 0, 1))
+    np.fill_diagonal(apart, np.inf)
+    return apart
+
+
+def along(curve: np.ndarray, count: int = 41) -> np.ndarray:
+    t = np.linspace(0, 1, count)[:, None]
+    a, b, c, d = curve
+    return (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t**2 * c + t**3 * d
+
+
+def touched(topology: Topology, drawing: Layout) -> int:
+    """How many links lead over devices that are not theirs."""
+    xy = np.stack([drawing.x, drawing.y], axis=1)
+    count = 0
+    for link, curve in enumerate(drawing.curves()):
+        others = np.delete(xy, [topology.src[link], topology.dst[link]], axis=0)
+        if len(others):
+            near = np.hypot(*(along(curve)[:, None] - others[None]).transpose(2, 0, 1)).min()
+            count += near < drawing.radius
+    return count
+
+
+@settings(deadline=None)
+@given(topologies(absent=True) | networks())
+def test_no_two_devices_touch(topology):
+    drawing = layout(topology)
+    assert np.all(np.isfinite(drawing.x) & np.isfinite(drawing.y))
+    assert distances(drawing).min() > 2 * drawing.radius > 0
+
+
+@pytest.mark.parametrize(
+    "text", [entry.example for entry in zoo()] + ["h100:32", "dgx1:4", "ring:3 x switch:4"]
+)
+def test_every_network_with_a_name_can_be_drawn(text):
+    topology = parse_topology(text)
+    drawing = layout(topology)
+    assert distances(drawing).min() > 2 * drawing.radius > 0
+    assert drawing.curves(0.1).shape == (topology.num_links, 4, 2)
+    left, top, right, bottom = drawing.extent
+    assert left <= drawing.x.min() < right
+    assert top <= drawing.y.min()
+    assert drawing.y.max() <= bottom
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 4), min_size=2, max_size=4).filter(
+        lambda shape: sum(s > 1 for s in shape) > 1
+    ),
+    st.data(),
+)
+def test_grid_neighbours_are_next_to_each_other(shape, data):
+    wrap = [data.draw(st.booleans()) for _ in shape]
+    topology = grid(*shape, wrap=wrap)
+    drawing = layout(topology)
+    assert drawing.kind == "grid"
+    step = np.abs(
+        np.subtract(
+            *(np.stack(np.unravel_index(ends, shape)) for ends in (topology.src, topology.dst))
+        )
+    )
+    assert np.array_equal(drawing.wraps, step.max(axis=0) > 1)
+    delta = np.stack(
+        [
+            drawing.x[topology.dst] - drawing.x[topology.src],
+            drawing.y[topology.dst] - drawing.y[topology.src],
+        ]
+    )
+    for axis in range(len(shape)):  # along a dimension, a step is the same everywhere
+        steps = np.abs(delta[:, (step[axis] == 1) & ~drawing.wraps])
+        assert np.allclose(steps, steps[:, :1], atol=0.002)
+    if sum(size > 1 for size in shape) == 2:
+        neighbours = np.hypot(*delta)[~drawing.wraps]
+        assert np.allclose(neighbours, distances(drawing).min())
+
+
+@pytest.mark.parametrize("text", ["torus:4x4", "torus:4x6", "dgx1", "mi250", "ndv2:2", "h100:4", "switch2d:8x4",
+                                  "leaf-spine:4x8x2", "fat-tree:4", "dragonfly:5x4x2", "switch:8", "dgx1:2",
+                                  "mesh:3x3x3", "hypercube:4"])  # fmt: skip
+def test_links_lead_round_other_devices(text):
+    topology = parse_topology(text)
+    assert touched(topology, layout(topology)) == 0
+
+
+def test_wrap_links_are_arcs_that_both_directions_share():
+    topology = ring(4)
+    torus = parse_topology("torus:3x4")
+    drawing = layout(torus)
+    assert not layout(topology).wraps.any()  # a circle needs none
+    assert np.all((drawing.rise != 0) == drawing.wraps)
+    for link in np.flatnonzero(drawing.wraps):
+        back = np.flatnonzero((torus.src == torus.dst[link]) & (torus.dst == torus.src[link]))[0]
+        assert np.allclose(drawing.curves()[link], drawing.curves()[back][::-1])
+
+
+def test_directions_and_parallel_links_are_apart():
+    links = [Link(0, 1, "1GB/s", "0ns"), Link(1, 0, "1GB/s", "0ns"), Link(0, 1, "1GB/s", "0ns")]
+    drawing = layout(Topology.from_links(2, links))
+    assert drawing.lane.tolist() == [0, 0, 1]
+    assert drawing.curves(0.1)[:, 0, 1].tolist() == [0.05, -0.05, 0.15]
+
+
+def test_a_ring_is_a_circle_whatever_its_numbers():
+    order = [0, 3, 1, 4, 2]
+    links = [Link(a, b, "1GB/s", "0ns") for a, b in zip(order, order[1:] + order[:1], strict=True)]
+    drawing = layout(Topology.from_links(5, links))
+    centre = drawing.x.mean(), drawing.y.mean()
+    assert drawing.kind == "ring"
+    assert np.ptp(np.hypot(drawing.x - centre[0], drawing.y - centre[1])) < 0.01
+    lengths = np.hypot(*(drawing.curves()[:, 0] - drawing.curves()[:, 3]).T)
+    assert np.allclose(lengths, distances(drawing).min(), atol=0.002)
+
+
+@pytest.mark.parametrize(("text", "boxes", "npus"), [("h100:4", 4, 8), ("a100:2", 2, 8), ("ndv2:2", 2, 8),
+                                                     ("dgx2:2", 2, 16), ("h100:20", 20, 8)])  # fmt: skip
+def test_boxes_frame_their_npus_and_leave_shared_switches_outside(text, boxes, npus):
+    topology = parse_topology(text)
+    drawing = layout(topology)
+    assert drawing.kind == "boxes"
+    assert len(drawing.frames) == boxes
+    for number, frame in enumerate(drawing.frames):
+        inside = (
+            (frame.left < drawing.x)
+            & (drawing.x < frame.right)
+            & (frame.top < drawing.y)
+            & (drawing.y < frame.bottom)
+        )
+        own = np.flatnonzero(inside & (topology.kind == 0))
+        assert own.tolist() == list(range(number * npus, (number + 1) * npus))
+        assert not any(
+            topology.labels[s].startswith(("infiniband", "rail")) for s in np.flatnonzero(inside)
+        )
+    for a, b in combinations(drawing.frames, 2):
+        assert a.right < b.left or b.right < a.left or a.bottom < b.top or b.bottom < a.top
+
+
+def test_boxes_are_found_without_a_shape():
+    machine = parse_topology("h100:2")
+    plain = Topology.from_links(16, [Link(*ends, bandwidth=f"{rate}B/s", latency="0ns") for *ends, rate in zip(
+        machine.src.tolist(), machine.dst.tolist(), machine.bandwidth.tolist(), strict=True)],
+        [Switch(machine.labels[s]) for s in machine.switches])  # fmt: skip
+    assert plain.shape == (16,)
+    assert len(layout(plain).frames) == 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 7), st.integers(2, 7), st.integers(1, 9))
+def test_groups_of_a_dragonfly_do_not_touch(groups, routers, npus):
+    drawing = layout(dragonfly(groups, routers, npus))
+    assert drawing.kind == "groups"
+    assert len(drawing.frames) == groups
+    assert distances(drawing).min() > 0.5
+    for a, b in combinations(drawing.frames, 2):
+        assert a.right < b.left or b.right < a.left or a.bottom < b.top or b.bottom < a.top
+
+
+def test_trees_stand_in_levels():
+    tree = parse_topology("fat-tree:4")
+    height = layout(tree).y
+    for upper, lower in (("core", "middle"), ("middle", "edge"), ("edge", "npu")):
+        above, below = (
+            [height[i] for i, name in enumerate(tree.labels) if name.startswith(w)]
+            for w in (upper, lower)
+        )
+        assert max(above) < min(below)
+
+
+def test_a_thousand_npus_take_no_time_worth_mentioning():
+    began = time.perf_counter()
+    for text in (
+        "mesh:32x32",
+        "torus:10x10x10",
+        "h100:128",
+        "fat-tree:16",
+        "ring:1000",
+        "switch:1000",
+    ):
+        layout(parse_topology(text))
+    assert time.perf_counter() - began < 10
+
+
+def test_the_same_topology_gets_the_same_layout():
+    links = [
+        Link(a, b, "1GB/s", "0ns")
+        for a, b in [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 3), (1, 6)]
+    ]
+    first, second = (layout(Topology.from_links(40, links)) for _ in range(2))
+    assert np.array_equal(first.curves(), second.curves())
+
+
+def test_damaged_networks_keep_their_places():
+    whole, damaged = (
+        layout(t)
+        for t in (parse_topology("torus:3x3"), parse_topology("torus:3x3").without(devices=[4]))
+    )
+    assert np.array_equal(whole.x, damaged.x)
+    assert np.array_equal(whole.y, damaged.y)
