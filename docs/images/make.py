@@ -28,23 +28,25 @@ def main() -> None:
     for name, text in TOPOLOGIES.items():
         pccl.plot(pccl.topology.parse_topology(text), "topology", FOLDER / f"topology-{name}.svg")
     row = pccl.synthesize(mesh(8, 8), pccl.AllToAll("8MiB", group=range(24, 32), chunks=2))
-    row.plot("heatmap", FOLDER / "heatmap-row.svg")
-    row.plot("utilization", FOLDER / "utilization-row.svg", against=["direct", "confined", "bruck"])
+    pccl.plot(row, "heatmap", FOLDER / "heatmap-row.svg")
+    pccl.plot(
+        row, "utilization", FOLDER / "utilization-row.svg", against=["direct", "confined", "bruck"]
+    )
     machine = pccl.synthesize(pccl.topology.ndv2(2), pccl.AllGather("16MiB", chunks=1))
-    machine.plot("heatmap", FOLDER / "heatmap-ndv2.svg")
+    pccl.plot(machine, "heatmap", FOLDER / "heatmap-ndv2.svg")
     groups = pccl.device_mesh(dp=4, tp=4)
     gathers = [pccl.AllGather("4MiB", group=group, chunks=1) for group in groups["tp"]]
     reduces = [pccl.AllReduce("4MiB", group=group, chunks=1) for group in groups["dp"]]
     both = pccl.synthesize(mesh(4, 4), *gathers, *reduces)
-    both.plot("topology", FOLDER / "topology-groups.svg")
-    both.plot("timeline", FOLDER / "timeline-groups.svg", links=48)
+    pccl.plot(both, "topology", FOLDER / "topology-groups.svg")
+    pccl.plot(both, "timeline", FOLDER / "timeline-groups.svg", links=48)
     long = pccl.baseline("direct", mesh(5, 5), pccl.AllToAll("25MiB", chunks=8))
-    long.plot("timeline", FOLDER / "timeline-shares.svg", links=30)
+    pccl.plot(long, "timeline", FOLDER / "timeline-shares.svg", links=30)
     ring = pccl.topology.ring(4, unidirectional=True, exclusive=True)
     pccl.synthesize(ring, pccl.AllGather("4MiB", chunks=1)).plot("ten", FOLDER / "ten-ring.svg")
     small = pccl.topology.mesh(2, 3, exclusive=True)
     few = pccl.synthesize(small, pccl.AllToAll("4MiB", group=(0, 1, 2, 5), chunks=1))
-    few.plot("ten", FOLDER / "ten-mesh.svg")
+    pccl.plot(few, "ten", FOLDER / "ten-mesh.svg")
 
 
 def mesh(*shape: int) -> pccl.Topology:

@@ -198,12 +198,6 @@ class Algorithm:
 
         save(self, path)
 
-    def plot(self, kind: str, path: str | Path, **options: Any) -> Path:
-        """Draw a figure, see :func:`pccl.reporting.plot`: ``algorithm.plot("heatmap", "heat.svg")``."""
-        from pccl.reporting import plot
-
-        return plot(self, kind, path, **options)
-
     def summary(self) -> str:
         """What was asked and what was found, for people."""
         return "\n".join(f"{name:<12} {text}" for name, text in self.facts().items())
