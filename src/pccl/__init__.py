@@ -37,7 +37,16 @@ if TYPE_CHECKING:
         units,
     )
     from pccl.algorithm import Algorithm, Provenance, Transfers, load, verify
-    from pccl.analysis import Baseline, Simulation, baseline, baselines, simulate
+    from pccl.analysis import (
+        Baseline,
+        Comparison,
+        ComparisonRow,
+        Simulation,
+        baseline,
+        baselines,
+        compare,
+        simulate,
+    )
     from pccl.bounds import Bound, lower_bound
     from pccl.collective import (
         AllGather,
@@ -88,6 +97,8 @@ __all__ = [
     "Broadcast",
     "Collective",
     "CollectiveError",
+    "Comparison",
+    "ComparisonRow",
     "Condition",
     "Conditions",
     "Custom",
@@ -118,6 +129,7 @@ __all__ = [
     "baselines",
     "bounds",
     "collective",
+    "compare",
     "device_mesh",
     "export",
     "formats",

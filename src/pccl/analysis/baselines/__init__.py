@@ -7,6 +7,12 @@ plan        logical sends laid over links, and timed by contention
 routes      fixed routes between devices; grids for groups along the dimensions of a network
 """
 
-from pccl.analysis.baselines.registry import Baseline, baseline, baselines
+from pccl.analysis.baselines.registry import (
+    Baseline,
+    UnsupportedError,
+    baseline,
+    baselines,
+    find_baseline,
+)
 
-__all__ = ["Baseline", "baseline", "baselines"]
+__all__ = ["Baseline", "UnsupportedError", "baseline", "baselines", "find_baseline"]

@@ -28,7 +28,11 @@ __all__ = ["Plan", "Task", "Trees", "UnsupportedError", "lay_trees", "lay_walks"
 
 
 class UnsupportedError(PcclError):
-    """Why a baseline does not apply, as it would follow its name."""
+    """A baseline cannot do this; `reason` says why, in words that follow its name."""
+
+    def __init__(self, reason: str, name: str = "") -> None:
+        super().__init__(f"the baseline {name!r} {reason}" if name else reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pccl.synthesis import synthesize
 from pccl.synthesis.chunking import cut
 from pccl.topology import Topology
 
-__all__ = ["Baseline", "baseline", "baselines"]
+__all__ = ["Baseline", "UnsupportedError", "baseline", "baselines", "find_baseline"]
 
 GATHERS = frozenset({"all-gather", "reduce-scatter", "all-reduce"})
 ROOTED = frozenset({"broadcast", "reduce"})
@@ -38,6 +38,8 @@ class Baseline:
         What it asks of groups or networks; empty if any will do.
     make
         Runs collectives this way; :func:`baseline` checks them first.
+    synthesizes
+        Whether it searches for an algorithm, which takes longer.
     """
 
     name: str
@@ -45,6 +47,17 @@ class Baseline:
     kinds: frozenset[str]
     needs: str
     make: Callable[[Topology, Sequence[Collective]], Algorithm] = field(repr=False)
+    synthesizes: bool = False
+
+    def check(self, topology: Topology, collectives: Sequence[Collective]) -> None:
+        """Refuse collectives of another kind, and switches with limits."""
+        for collective in collectives:
+            if isinstance(collective, Collective) and collective.kind not in self.kinds:
+                raise UnsupportedError(f"does not support {collective.kind}", self.name)
+        if topology.limited:
+            raise UnsupportedError(
+                "ignores the limits of switches; unroll_switches() does without", self.name
+            )
 
 
 def baselines() -> tuple[Baseline, ...]:
@@ -62,7 +75,7 @@ def baselines() -> tuple[Baseline, ...]:
     return (
         _planned("direct", "every NPU sends to every destination by itself, over a fixed route", plain, walks.direct),
         Baseline("confined", "our synthesis on the devices of each group alone", frozenset(COLLECTIVES),
-                 "groups that are connected by themselves", _confined),
+                 "groups that are connected by themselves", _confined, synthesizes=True),
         _planned("ring", "shares go round the group in its own order", GATHERS | ROOTED, trees.ring),
         _planned("best-ring", "shares go round the best ring that a quick search finds", GATHERS | ROOTED,
                  trees.best_ring),
@@ -86,17 +99,17 @@ def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorit
     >>> pccl.baseline("best-ring", mesh, pccl.AllGather(size="16MiB"))
     Algorithm(all-gather on mesh:4x4: 240 transfers, 300.47 us)
     """
+    entry = find_baseline(name)
+    entry.check(topology, collectives)
+    return entry.make(topology, collectives)
+
+
+def find_baseline(name: str) -> Baseline:
+    """Return the baseline of that name."""
     known = {entry.name: entry for entry in baselines()}
     if name not in known:
         raise PcclError(f"there is no baseline {name!r}; there are {', '.join(known)}")
-    for collective in collectives:
-        if isinstance(collective, Collective) and collective.kind not in known[name].kinds:
-            raise PcclError(f"the baseline {name!r} does not support {collective.kind}")
-    if topology.limited:
-        raise PcclError(
-            f"the baseline {name!r} ignores the limits of switches; unroll_switches() does without"
-        )
-    return known[name].make(topology, collectives)
+    return known[name]
 
 
 def _planned(
@@ -113,7 +126,7 @@ def _planned(
         try:
             plans = [plan(part) for part in parts]
         except UnsupportedError as reason:
-            raise PcclError(f"the baseline {name!r} {reason}") from None
+            raise UnsupportedError(reason.reason, name) from None
         plan_of_all = Plan.join(plans, [len(part.conditions) for part in parts])
         return timed(topology, collectives, conditions, plan_of_all, name)
 

@@ -1,0 +1,97 @@
+"""The comparison: every number of a row is what the algorithm itself says, and nothing is left out in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+import pccl
+from pccl.analysis import bandwidths
+from pccl.analysis import comparison as module
+
+
+@pytest.fixture(scope="module")
+def ours():
+    mesh = pccl.topology.mesh(3, 3, bandwidth="50GiB/s", latency="500ns")
+    return pccl.synthesize(mesh, pccl.AllGather("9MiB", chunks=2), effort="fast")
+
+
+def test_rows_say_what_the_algorithms_say(ours):
+    comparison = pccl.compare(ours, ["direct", "ring"])
+    assert [row.name for row in comparison.rows] == ["pccl", "direct", "ring", "bound"]
+    assert comparison.ours.duration == ours.duration
+    assert comparison.ours.speedup == 1
+    assert comparison.ours.links_busy == pytest.approx(ours.utilization.mean())
+    for row in comparison.rows:
+        rates = bandwidths(ours.collectives[0], 9, int(row.duration))
+        assert (row.algorithm_bandwidth, row.bus_bandwidth) == rates
+        assert row.speedup == row.duration / ours.duration
+        assert row.of_bound == comparison.bound.value / row.duration
+    assert comparison.gap == ours.duration / comparison.bound.value - 1
+
+
+def test_a_baseline_may_leave_its_data_uncut(ours):
+    """Cut in two, the shares of a ring through a slow network pay for latency twice."""
+    far = pccl.topology.switch(4, bandwidth="1TB/s", latency="1ms")
+    algorithm = pccl.synthesize(far, pccl.AllToAll("4kB", chunks=4), effort="fast")
+    times = [
+        pccl.baseline("bruck", far, pccl.AllToAll("4kB", chunks=chunks)).duration
+        for chunks in (1, 4)
+    ]
+    assert times[0] != times[1]
+    assert pccl.compare(algorithm, ["bruck"]).baselines[0].duration == min(times)
+
+
+def test_what_does_not_apply_says_why(ours):
+    comparison = pccl.compare(ours, bound=False)
+    assert comparison.bound is None
+    assert comparison.bound_row is None
+    assert comparison.gap is None
+    assert comparison.ours.of_bound is None
+    reasons = {row.name: row.reason for row in comparison.left_out}
+    assert reasons == {
+        "halving-doubling": "needs a power of two NPUs per group; all-gather has 9",
+        "double-tree": "does not support all-gather",
+        "bruck": "does not support all-gather",
+    }
+    names = [row.name for row in comparison.baselines]
+    assert names == [entry.name for entry in pccl.baselines()]
+    assert comparison.best_baseline.duration == min(
+        row.duration for row in comparison.baselines if row.duration is not None
+    )
+
+
+def test_what_cannot_be_done_at_all_says_why():
+    """The NPUs of the group are not neighbours, so that they cannot do without the others."""
+    ring = pccl.topology.ring(4)
+    algorithm = pccl.synthesize(ring, pccl.AllGather("2MiB", group=[0, 2]), effort="fast")
+    (row,) = pccl.compare(algorithm, ["confined"]).left_out
+    assert "cannot get from NPU 0 to NPU 2" in row.reason
+
+
+def test_quick_leaves_out_what_takes_long_unless_it_is_named(ours, monkeypatch):
+    monkeypatch.setattr(module, "QUICK_TRANSFERS", 10)
+    quick = pccl.compare(ours, bound=False, quick=True)
+    reasons = {row.name: row.reason for row in quick.left_out}
+    assert reasons["direct"] == "beyond 10 transfers only on request"
+    assert reasons["bruck"] == "does not support all-gather"
+    assert "confined" not in reasons
+    assert not pccl.compare(ours, ["direct"], bound=False, quick=True).left_out
+
+
+def test_unknown_names_are_refused(ours):
+    with pytest.raises(pccl.PcclError, match="there is no baseline 'magic'; there are direct"):
+        pccl.compare(ours, ["magic"])
+
+
+def test_progress_is_told(ours):
+    heard = []
+    pccl.compare(ours, ["ring"], progress=lambda *what: heard.append(what))
+    assert heard == [(0, 2, "bound"), (1, 2, "baseline ring")]
+
+
+def test_where_nothing_takes_time_there_are_no_gaps():
+    alone = pccl.topology.ring(4)
+    algorithm = pccl.Algorithm.build(alone, [pccl.AllGather("1kB", group=[0])], [], [], [])
+    comparison = pccl.compare(algorithm, ["ring"])
+    assert comparison.gap is None
+    assert [row.speedup for row in comparison.rows] == [1, 1, 1]
