@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 import pccl
-from pccl.reporting import figures_style as style
+from pccl.reporting.figures import style
 
 BLUE, ORANGE, GREEN, PINK, SKY, RED = style.COLOURS[:6]  # for all kinds of colour vision
 PALE = "#DDDDDD"
@@ -44,7 +44,7 @@ def panels(
     path: Path, *titles: str, size: tuple[float, float] = (4.2, 3.1), **options: Any
 ) -> Iterator[list[Axes]]:
     """Axes side by side, each with a title and of this size in inches, saved to the path afterwards."""
-    with style.drawing(), mpl.rc_context(_SETTINGS):
+    with style.own_settings(), mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=(size[0] * len(titles), size[1]), layout="constrained")
         axes = np.atleast_1d(figure.subplots(1, len(titles), **options)).tolist()
         for each, title in zip(axes, titles, strict=True):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import base64
 import json
 import re
 import shutil
 import tempfile
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,6 @@ from typing import Any
 import numpy as np
 
 import pccl
-from pccl.reporting.html_columns import unpack
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'>\"'&"
 
@@ -76,6 +77,20 @@ def contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     document = json.loads(_script(text, "document"))
     return document, unpack(document["columns"], _script(text, "packed"))
+
+
+def unpack(directory: list[list[Any]], text: str) -> dict[str, np.ndarray]:
+    """What ``pack`` has packed, flat."""
+    data = zlib.decompress(base64.b64decode(text))
+    columns = {}
+    begin = 0
+    for name, short, length in directory:
+        dtype = np.dtype(f"<{short}")
+        part = np.frombuffer(data, np.uint8, length * dtype.itemsize, begin)
+        values = np.ascontiguousarray(part.reshape(dtype.itemsize, length).T)
+        columns[name] = values.view(dtype).reshape(-1)
+        begin += part.size
+    return columns
 
 
 def _script(text: str, name: str) -> str:

@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from pccl.cli.console import check_writable, examples, print_facts
+from pccl.reporting.figures import FIGURES, SUFFIXES, find_figure
+from pccl.reporting.figures import plot as draw
 
 __all__ = ["plot"]
-
-KINDS = ("heatmap", "utilization", "timeline", "ten", "topology")
-_SUFFIXES = (".svg", ".png", ".pdf")
 
 
 @click.command(
@@ -29,7 +28,7 @@ _SUFFIXES = (".svg", ".png", ".pdf")
     ),
 )
 @click.argument("file")
-@click.option("-k", "--kind", metavar="KIND", required=True, help=f"One of {', '.join(KINDS)}.")
+@click.option("-k", "--kind", metavar="KIND", required=True, help=f"One of {', '.join(FIGURES)}.")
 @click.option(
     "-o",
     "--output",
@@ -56,13 +55,10 @@ def plot(
 
     For the kind topology, FILE may also be a network: a line of text such as mesh:8x8, or a file.
     """
-    from pccl.reporting.figures import find_kind
-    from pccl.reporting.figures import plot as draw
-
     given: dict[str, Any] = {"against": against, "links": links}
     options = {name: value for name, value in given.items() if value is not None}
-    chosen = find_kind(kind, options)
-    check_writable(out, _SUFFIXES, "a figure")
+    chosen = find_figure(kind, options)
+    check_writable(out, SUFFIXES, "a figure")
     draw(_subject(file, chosen.of_topology), kind, out, **options)
     if not quiet:
         print_facts({"figure": f"{kind}, {chosen.description}", "written to": str(out)})

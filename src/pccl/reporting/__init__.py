@@ -1,14 +1,27 @@
 """Algorithms to look at.
 
-figures    what plot() draws, in SVG, PNG or PDF; figures_* do the drawing, with matplotlib
-layout     where to draw devices and links; layouts/ holds one module per family of networks
-html       report(): a page with everything about an algorithm, made by the modules html_* and assets/
+figures/   plot(): pictures in SVG, PNG or PDF, drawn with matplotlib
+page/      report(): an HTML page with everything about an algorithm
+layouts/   arrange(): where devices and links are drawn, for both of them
 """
 
 from __future__ import annotations
 
-from pccl.reporting.figures import plot
-from pccl.reporting.html import report
-from pccl.reporting.layout import Frame, Layout, layout
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Frame", "Layout", "layout", "plot", "report"]
+from pccl.reporting.figures import plot
+
+if TYPE_CHECKING:
+    from pccl.reporting.layouts import Drawing, Frame, arrange
+    from pccl.reporting.page import report
+
+__all__ = ["Drawing", "Frame", "arrange", "plot", "report"]
+
+
+def __getattr__(name: str) -> Any:
+    # Listing figures for the command line must not wait for NumPy, which everything else needs.
+    if name in __all__:
+        package = "page" if name == "report" else "layouts"
+        return getattr(import_module(f"pccl.reporting.{package}"), name)
+    raise AttributeError(f"module 'pccl.reporting' has no attribute {name!r}")

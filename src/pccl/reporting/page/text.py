@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from pccl.algorithm import Algorithm
 from pccl.algorithm.core import time_text
-from pccl.reporting.html_findings import Findings, Rival, Row
-from pccl.reporting.html_traffic import Load, Sample
+from pccl.reporting.page.findings import Findings, Rival, Row
+from pccl.reporting.page.traffic import Load, Sample
 
 __all__ = [
     "asked",

@@ -1,6 +1,6 @@
 """``report``: everything about an algorithm in one page that opens anywhere, also without a network.
 
-html_findings   the bound, and the baselines that run in reasonable time
+findings   the bound, and the baselines that run in reasonable time
 html_traffic    how busy links are over time, and a sample of chunks
 html_data       what the scripts of the page work with; html_columns packs it
 html_text       the parts of the page that are text and tables
@@ -22,12 +22,12 @@ from pccl._version import __version__
 from pccl.algorithm import Algorithm
 from pccl.algorithm import verify as check
 from pccl.errors import FormatError, PcclError
-from pccl.reporting import html_text as text
-from pccl.reporting.html_columns import pack
-from pccl.reporting.html_data import busy_time, columns, document
-from pccl.reporting.html_findings import Findings, Report, find, late_chunks, worst_links
-from pccl.reporting.html_traffic import Load, Sample, load_over_time, sample
-from pccl.reporting.layout import layout
+from pccl.reporting.layouts.drawing import arrange
+from pccl.reporting.page import text
+from pccl.reporting.page.columns import pack
+from pccl.reporting.page.data import busy_time, columns, document
+from pccl.reporting.page.findings import Findings, Report, find, late_chunks, worst_links
+from pccl.reporting.page.traffic import Load, Sample, load_over_time, sample
 
 __all__ = ["report"]
 
@@ -100,7 +100,7 @@ def report(
 
 def _page(findings: Findings, load: Load, shown: Sample, verified: bool, source: str | None) -> str:
     algorithm = findings.algorithm
-    drawing = layout(algorithm.topology)
+    drawing = arrange(algorithm.topology)
     directory, packed = pack(columns(algorithm, drawing, load, shown))
     data = document(algorithm, drawing, load, shown) | {"columns": directory}
     links = text.numbered_table(
@@ -148,4 +148,4 @@ def _json(data: Any) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("pccl.reporting") / "assets" / name).read_text(encoding="utf-8")
+    return (files("pccl.reporting.page") / "assets" / name).read_text(encoding="utf-8")

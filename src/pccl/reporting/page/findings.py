@@ -13,7 +13,7 @@ from pccl.algorithm.core import time_text
 from pccl.analysis import Baseline, bandwidths, baseline, baselines
 from pccl.bounds import Bound, lower_bound
 from pccl.errors import PcclError
-from pccl.reporting.html_traffic import chunk_finish, latest_chunks
+from pccl.reporting.page.traffic import chunk_finish, latest_chunks
 from pccl.units import BytesPerSecond, Picoseconds
 
 __all__ = ["Findings", "Report", "Rival", "Row", "find", "late_chunks", "worst_links"]

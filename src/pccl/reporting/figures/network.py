@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 
 from pccl._arrays import Bools, Floats, Ints
 from pccl.algorithm import Algorithm
-from pccl.reporting.figures_canvas import SWITCHES, Canvas
-from pccl.reporting.figures_style import (
+from pccl.reporting.figures.canvas import SWITCHES, Canvas
+from pccl.reporting.figures.style import (
     COLOURS,
     HEAT,
     INK,
@@ -55,7 +55,7 @@ def topology(subject: Algorithm | Topology) -> Figure:
     chosen, gap, one_way = _cables(network)
     widths = canvas.line * _relative_widths(network)[chosen]
     heads = one_way & (network.num_links <= _MANY_LINKS)
-    canvas.links(chosen, gap * 0.7 * canvas.layout.radius, ["#777777"], heads, widths)
+    canvas.links(chosen, gap * 0.7 * canvas.drawing.radius, ["#777777"], heads, widths)
     canvas.legend(handles)
     return canvas.figure
 
@@ -80,7 +80,7 @@ def heatmap(algorithm: Algorithm) -> Figure:
     colours = heat.to_rgba(shares[used])
     colours[shares[used] == 0] = (0.85, 0.85, 0.85, 1.0)
     heads = np.full(len(used), network.num_links <= _MANY_LINKS)
-    canvas.links(used, 0.8 * canvas.layout.radius, colours, heads, 1.5 * canvas.line)
+    canvas.links(used, 0.8 * canvas.drawing.radius, colours, heads, 1.5 * canvas.line)
     _colour_bar(canvas, heat)
     handles = [_npu_handle("takes part", "#555555")]
     if members.sum() < network.num_npus:

@@ -29,8 +29,8 @@ __all__ = [
     "HEAT",
     "Group",
     "clean",
-    "drawing",
     "groups_of",
+    "own_settings",
     "paper",
     "readable_on",
     "save",
@@ -68,7 +68,7 @@ class Group:
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
+def own_settings() -> Iterator[None]:
     """Our settings instead of those of the user, which come back afterwards."""
     with warnings.catch_warnings(), matplotlib.style.context(["default", _SETTINGS]):
         warnings.filterwarnings(

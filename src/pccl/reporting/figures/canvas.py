@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.collections import LineCollection, PatchCollection, PolyCollection
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle, Wedge
 
 from pccl._arrays import Bools, Floats, Ints
-from pccl.reporting.figures_style import FAINT, INK, TEXT, legend_height, paper, readable_on
-from pccl.reporting.layout import Layout, layout
+from pccl.reporting.figures.style import FAINT, INK, TEXT, legend_height, paper, readable_on
 from pccl.reporting.layouts.curves import points_along
+from pccl.reporting.layouts.drawing import Drawing, arrange
 from pccl.topology import Topology
 from pccl.topology.core import ABSENT, SWITCH
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["SWITCHES", "Canvas"]
 
@@ -33,10 +30,10 @@ class Canvas:
     def __init__(
         self, network: Topology, title: str, subtitle: str, right: float, entries: int
     ) -> None:
-        self.network, self.layout = network, layout(network)
-        x0, y0, x1, y1 = self.layout.extent
-        room = 0.35 + self.layout.radius
-        above = 0.45 if self.layout.frames else 0.0  # for the labels of frames
+        self.network, self.drawing = network, arrange(network)
+        x0, y0, x1, y1 = self.drawing.extent
+        room = 0.35 + self.drawing.radius
+        above = 0.45 if self.drawing.frames else 0.0  # for the labels of frames
         size = x1 - x0 + 2 * room, y1 - y0 + 2 * (room + above)
         unit = min(_UNIT, _WIDEST / size[0], _HIGHEST / size[1])
         width, height = max(size[0] * unit, 1.5), max(size[1] * unit, legend_height(entries))
@@ -47,12 +44,12 @@ class Canvas:
         self.axes.set_xlim(x0 - room, x1 + room)
         self.axes.set_ylim(y1 + room + above, y0 - room - above)
         self.points = 72 * unit  # per unit of the layout
-        self.line = float(np.clip(0.16 * self.layout.radius * self.points, 0.3, 2.2))
+        self.line = float(np.clip(0.16 * self.drawing.radius * self.points, 0.3, 2.2))
         self._frames()
 
     def devices(self, fills: Sequence[Sequence[str]]) -> None:
         """Circles and squares, each filled with its colours, and their numbers where there is room for them."""
-        drawing, kind, radius = self.layout, self.network.kind, self.layout.radius
+        drawing, kind, radius = self.drawing, self.network.kind, self.drawing.radius
         edge = float(np.clip(0.07 * radius * self.points, 0.05, 0.8))
         parts, colours, rings, squares = [], [], [], []
         for device in np.flatnonzero(kind != ABSENT).tolist():
@@ -79,11 +76,11 @@ class Canvas:
 
     def links(self, chosen: Ints, gap: Any, colours: Any, heads: Bools, widths: Any) -> None:
         """The chosen links, moved apart by a gap, some with heads of arrows."""
-        size = 0.62 * self.layout.radius
-        lines, triangles = _lines(self.layout, chosen, gap), []
+        size = 0.62 * self.drawing.radius
+        lines, triangles = _lines(self.drawing, chosen, gap), []
         for i, points in zip(
             np.flatnonzero(heads).tolist(),
-            _ends_at_rims(self.network, self.layout, chosen[heads], gap),
+            _ends_at_rims(self.network, self.drawing, chosen[heads], gap),
             strict=True,
         ):
             triangles.append(_head(points, size))
@@ -107,7 +104,7 @@ class Canvas:
         )  # fmt: skip
 
     def _frames(self) -> None:
-        for number, frame in enumerate(self.layout.frames):
+        for number, frame in enumerate(self.drawing.frames):
             width, height = frame.right - frame.left, frame.bottom - frame.top
             box = FancyBboxPatch(
                 (frame.left, frame.top), width, height, boxstyle="round,pad=0,rounding_size=0.35", facecolor="#FAFAFA",
@@ -141,7 +138,7 @@ class Canvas:
 
     def _numbers(self, fills: Sequence[Sequence[str]]) -> None:
         digits = len(str(self.network.num_devices - 1))
-        size = min(9.0, 1.5 * self.layout.radius * self.points / (0.66 * max(digits, 1.6)))
+        size = min(9.0, 1.5 * self.drawing.radius * self.points / (0.66 * max(digits, 1.6)))
         if size < 4.2:
             return
         for device in np.flatnonzero(self.network.kind != ABSENT).tolist():
@@ -149,12 +146,12 @@ class Canvas:
             several = len(fills[device]) > 1
             colour = "black" if switch or several else readable_on(fills[device][0])
             self.axes.text(
-                self.layout.x[device], self.layout.y[device], str(device), fontsize=size, color=colour, ha="center",
+                self.drawing.x[device], self.drawing.y[device], str(device), fontsize=size, color=colour, ha="center",
                 va="center_baseline", zorder=4, bbox=_LABEL if several else None,
             )  # fmt: skip
 
 
-def _lines(drawing: Layout, chosen: Ints, gap: Any) -> list[Floats]:
+def _lines(drawing: Drawing, chosen: Ints, gap: Any) -> list[Floats]:
     """The curves of links as lists of points, from centre to centre."""
     curves, bent = drawing.curves(gap)[chosen], drawing.rise[chosen] != 0
     lines = list(curves[:, [0, 3]])
@@ -165,7 +162,7 @@ def _lines(drawing: Layout, chosen: Ints, gap: Any) -> list[Floats]:
     return lines
 
 
-def _ends_at_rims(network: Topology, drawing: Layout, chosen: Ints, gap: Any) -> list[Floats]:
+def _ends_at_rims(network: Topology, drawing: Drawing, chosen: Ints, gap: Any) -> list[Floats]:
     """The curves of links as lists of points, which end where the device that they lead to begins."""
     points = points_along(drawing.curves(gap)[chosen], _ALONG)
     end, bent = network.dst[chosen], drawing.rise[chosen] != 0

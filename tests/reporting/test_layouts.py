@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pccl.reporting.layout import Layout, layout
+from pccl.reporting.layouts.drawing import Drawing, arrange
 from pccl.topology import Link, Switch, Topology, dragonfly, grid, parse_topology, ring, zoo
 from tests.strategies import networks, topologies
 
 
-def distances(drawing: Layout) -> np.ndarray:
+def distances(drawing: Drawing) -> np.ndarray:
     xy = np.stack([drawing.x, drawing.y], axis=1)
     apart = np.hypot(*(xy[:, None] - xy[None]).transpose(2, 0, 1))
     np.fill_diagonal(apart, np.inf)
@@ -28,7 +28,7 @@ def along(curve: np.ndarray, count: int = 41) -> np.ndarray:
     return (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t**2 * c + t**3 * d
 
 
-def touched(topology: Topology, drawing: Layout) -> int:
+def touched(topology: Topology, drawing: Drawing) -> int:
     """How many links lead over devices that are not theirs."""
     xy = np.stack([drawing.x, drawing.y], axis=1)
     count = 0
@@ -43,7 +43,7 @@ def touched(topology: Topology, drawing: Layout) -> int:
 @settings(deadline=None)
 @given(topologies(absent=True) | networks())
 def test_no_two_devices_touch(topology):
-    drawing = layout(topology)
+    drawing = arrange(topology)
     assert np.all(np.isfinite(drawing.x) & np.isfinite(drawing.y))
     assert distances(drawing).min() > 2 * drawing.radius > 0
 
@@ -53,7 +53,7 @@ def test_no_two_devices_touch(topology):
 )
 def test_every_network_with_a_name_can_be_drawn(text):
     topology = parse_topology(text)
-    drawing = layout(topology)
+    drawing = arrange(topology)
     assert distances(drawing).min() > 2 * drawing.radius > 0
     assert drawing.curves(0.1).shape == (topology.num_links, 4, 2)
     left, top, right, bottom = drawing.extent
@@ -72,7 +72,7 @@ def test_every_network_with_a_name_can_be_drawn(text):
 def test_grid_neighbours_are_next_to_each_other(shape, data):
     wrap = [data.draw(st.booleans()) for _ in shape]
     topology = grid(*shape, wrap=wrap)
-    drawing = layout(topology)
+    drawing = arrange(topology)
     assert drawing.kind == "grid"
     step = np.abs(
         np.subtract(
@@ -99,14 +99,14 @@ def test_grid_neighbours_are_next_to_each_other(shape, data):
                                   "mesh:3x3x3", "hypercube:4"])  # fmt: skip
 def test_links_lead_round_other_devices(text):
     topology = parse_topology(text)
-    assert touched(topology, layout(topology)) == 0
+    assert touched(topology, arrange(topology)) == 0
 
 
 def test_wrap_links_are_arcs_that_both_directions_share():
     topology = ring(4)
     torus = parse_topology("torus:3x4")
-    drawing = layout(torus)
-    assert not layout(topology).wraps.any()  # a circle needs none
+    drawing = arrange(torus)
+    assert not arrange(topology).wraps.any()  # a circle needs none
     assert np.all((drawing.rise != 0) == drawing.wraps)
     for link in np.flatnonzero(drawing.wraps):
         back = np.flatnonzero((torus.src == torus.dst[link]) & (torus.dst == torus.src[link]))[0]
@@ -115,7 +115,7 @@ def test_wrap_links_are_arcs_that_both_directions_share():
 
 def test_directions_and_parallel_links_are_apart():
     links = [Link(0, 1, "1GB/s", "0ns"), Link(1, 0, "1GB/s", "0ns"), Link(0, 1, "1GB/s", "0ns")]
-    drawing = layout(Topology.from_links(2, links))
+    drawing = arrange(Topology.from_links(2, links))
     assert drawing.lane.tolist() == [0, 0, 1]
     assert drawing.curves(0.1)[:, 0, 1].tolist() == [0.05, -0.05, 0.15]
 
@@ -123,7 +123,7 @@ def test_directions_and_parallel_links_are_apart():
 def test_a_ring_is_a_circle_whatever_its_numbers():
     order = [0, 3, 1, 4, 2]
     links = [Link(a, b, "1GB/s", "0ns") for a, b in zip(order, order[1:] + order[:1], strict=True)]
-    drawing = layout(Topology.from_links(5, links))
+    drawing = arrange(Topology.from_links(5, links))
     centre = drawing.x.mean(), drawing.y.mean()
     assert drawing.kind == "ring"
     assert np.ptp(np.hypot(drawing.x - centre[0], drawing.y - centre[1])) < 0.01
@@ -135,7 +135,7 @@ def test_a_ring_is_a_circle_whatever_its_numbers():
                                                      ("dgx2:2", 2, 16), ("h100:20", 20, 8)])  # fmt: skip
 def test_boxes_frame_their_npus_and_leave_shared_switches_outside(text, boxes, npus):
     topology = parse_topology(text)
-    drawing = layout(topology)
+    drawing = arrange(topology)
     assert drawing.kind == "boxes"
     assert len(drawing.frames) == boxes
     for number, frame in enumerate(drawing.frames):
@@ -160,13 +160,13 @@ def test_boxes_are_found_without_a_shape():
         machine.src.tolist(), machine.dst.tolist(), machine.bandwidth.tolist(), strict=True)],
         [Switch(machine.labels[s]) for s in machine.switches])  # fmt: skip
     assert plain.shape == (16,)
-    assert len(layout(plain).frames) == 2
+    assert len(arrange(plain).frames) == 2
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 7), st.integers(2, 7), st.integers(1, 9))
 def test_groups_of_a_dragonfly_do_not_touch(groups, routers, npus):
-    drawing = layout(dragonfly(groups, routers, npus))
+    drawing = arrange(dragonfly(groups, routers, npus))
     assert drawing.kind == "groups"
     assert len(drawing.frames) == groups
     assert distances(drawing).min() > 0.5
@@ -176,7 +176,7 @@ def test_groups_of_a_dragonfly_do_not_touch(groups, routers, npus):
 
 def test_trees_stand_in_levels():
     tree = parse_topology("fat-tree:4")
-    height = layout(tree).y
+    height = arrange(tree).y
     for upper, lower in (("core", "middle"), ("middle", "edge"), ("edge", "npu")):
         above, below = (
             [height[i] for i, name in enumerate(tree.labels) if name.startswith(w)]
@@ -195,7 +195,7 @@ def test_a_thousand_npus_take_no_time_worth_mentioning():
         "ring:1000",
         "switch:1000",
     ):
-        layout(parse_topology(text))
+        arrange(parse_topology(text))
     assert time.perf_counter() - began < 10
 
 
@@ -204,13 +204,13 @@ def test_the_same_topology_gets_the_same_layout():
         Link(a, b, "1GB/s", "0ns")
         for a, b in [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 3), (1, 6)]
     ]
-    first, second = (layout(Topology.from_links(40, links)) for _ in range(2))
+    first, second = (arrange(Topology.from_links(40, links)) for _ in range(2))
     assert np.array_equal(first.curves(), second.curves())
 
 
 def test_damaged_networks_keep_their_places():
     whole, damaged = (
-        layout(t)
+        arrange(t)
         for t in (parse_topology("torus:3x3"), parse_topology("torus:3x3").without(devices=[4]))
     )
     assert np.array_equal(whole.x, damaged.x)

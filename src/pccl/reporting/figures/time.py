@@ -16,7 +16,7 @@ from pccl._arrays import Floats, Ints
 from pccl.algorithm import Algorithm
 from pccl.algorithm.core import time_text
 from pccl.errors import PcclError
-from pccl.reporting.figures_style import (
+from pccl.reporting.figures.style import (
     COLOURS,
     FAINT,
     HEAT,

@@ -17,11 +17,11 @@ from pccl.reporting.layouts.sketch import Frame, Sketch, smallest_distance
 from pccl.reporting.layouts.spread import spread
 from pccl.topology import Topology
 
-__all__ = ["Frame", "Layout", "layout"]
+__all__ = ["Drawing", "Frame", "arrange"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Layout:
+class Drawing:
     """A drawing of a topology, without ink.
 
     Attributes
@@ -46,9 +46,9 @@ class Layout:
     Examples
     --------
     >>> from pccl.topology import torus
-    >>> drawing = layout(torus(3, 4))
+    >>> drawing = arrange(torus(3, 4))
     >>> drawing
-    Layout(grid: 12 devices, 48 links, 14 wrap)
+    Drawing(grid: 12 devices, 48 links, 14 wrap)
     >>> drawing.x[5], drawing.y[5]  # NPU 5 is the second of the second row
     (np.float64(1.0), np.float64(1.0))
     """
@@ -68,7 +68,7 @@ class Layout:
         wrapping = f", {np.count_nonzero(self.wraps)} wrap" if self.wraps.any() else ""
         frames = f", {len(self.frames)} frames" if self.frames else ""
         return (
-            f"Layout({self.kind}: {len(self.x)} devices, {len(self.lean)} links{wrapping}{frames})"
+            f"Drawing({self.kind}: {len(self.x)} devices, {len(self.lean)} links{wrapping}{frames})"
         )
 
     @property
@@ -91,7 +91,7 @@ class Layout:
         Examples
         --------
         >>> from pccl.topology import line
-        >>> layout(line(2)).curves(gap=0.1)[0].tolist()
+        >>> arrange(line(2)).curves(gap=0.1)[0].tolist()
         [[0.0, 0.05], [0.333, 0.05], [0.667, 0.05], [1.0, 0.05]]
         """
         xy = np.stack([self.x, self.y], axis=1)
@@ -102,7 +102,7 @@ class Layout:
         return np.round(curves, 3)
 
 
-def layout(topology: Topology) -> Layout:
+def arrange(topology: Topology) -> Drawing:
     """Draw a topology as people know it.
 
     Grids become grids, three-dimensional ones planes above each other; machines of several boxes become frames with
@@ -114,7 +114,7 @@ def layout(topology: Topology) -> Layout:
     --------
     >>> from pccl.topology import parse_topology
     >>> texts = ("mesh:3x3", "ring:8", "h100:4", "fat-tree:4", "dragonfly:5x4x2")
-    >>> [layout(parse_topology(text)).kind for text in texts]
+    >>> [arrange(parse_topology(text)).kind for text in texts]
     ['grid', 'ring', 'boxes', 'levels', 'groups']
     """
     sketch = _sketch(topology)
@@ -129,7 +129,7 @@ def layout(topology: Topology) -> Layout:
         lean, rise = np.where(wraps, -0.9 * np.abs(sketch.rise), lean), sketch.rise
     origin = sketch.xy.min(axis=0)
     frames = tuple(frame.moved(-origin[0], -origin[1]) for frame in sketch.frames)
-    return Layout(
+    return Drawing(
         sketch.kind, xy[:, 0], xy[:, 1], radius, frames, wraps, lean, rise, lanes(topology), (src, dst)
     )  # fmt: skip
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pccl._arrays import Indices, Ints
 from pccl.algorithm import Algorithm
 from pccl.collective import format_group
-from pccl.reporting.html_traffic import Load, Sample
-from pccl.reporting.layout import Layout
+from pccl.reporting.layouts.drawing import Drawing
+from pccl.reporting.page.traffic import Load, Sample
 from pccl.topology.core import transmission_time
 from pccl.units import Bytes, BytesPerSecond, Picoseconds
 
@@ -22,7 +22,7 @@ _TICKS = 2**32 - 1  # starts are counted in ticks that fit 32 bits
 _MOST_TEXT = 60
 
 
-def document(algorithm: Algorithm, drawing: Layout, load: Load, shown: Sample) -> dict[str, Any]:
+def document(algorithm: Algorithm, drawing: Drawing, load: Load, shown: Sample) -> dict[str, Any]:
     """Texts and numbers; what there is one of per device, link, chunk or transfer is in the columns."""
     topology, sizes = algorithm.topology, _sizes(algorithm, shown)[0]
     rates, latencies = topology.rates[0], np.unique(topology.latency)
@@ -52,7 +52,7 @@ def document(algorithm: Algorithm, drawing: Layout, load: Load, shown: Sample) -
     }
 
 
-def columns(algorithm: Algorithm, drawing: Layout, load: Load, shown: Sample) -> Columns:
+def columns(algorithm: Algorithm, drawing: Drawing, load: Load, shown: Sample) -> Columns:
     """One number per device, link, row of the load, chunk or transfer."""
     return _network(algorithm, drawing) | _load(load) | _chunks(algorithm, shown)
 
@@ -65,7 +65,7 @@ def busy_time(algorithm: Algorithm) -> Ints:
     return (busy + lag * np.bincount(t.link, minlength=topology.num_links)).astype(np.int64)
 
 
-def _network(algorithm: Algorithm, drawing: Layout) -> Columns:
+def _network(algorithm: Algorithm, drawing: Drawing) -> Columns:
     topology, t = algorithm.topology, algorithm.transfers
     groups = _groups(algorithm)
     return {

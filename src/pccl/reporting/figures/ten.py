@@ -13,7 +13,7 @@ from pccl._arrays import Ints
 from pccl.algorithm import Algorithm
 from pccl.algorithm.core import time_text
 from pccl.errors import PcclError
-from pccl.reporting.figures_style import (
+from pccl.reporting.figures.style import (
     COLOURS,
     FAINT,
     legend_height,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["time_expanded_network"]
+__all__ = ["draw"]
 
 _MOST_DEVICES, _MOST_MOMENTS, _MOST_TRANSFERS = 24, 24, 240
 _MOST_ARCS = 1_500
@@ -35,7 +35,7 @@ _MANY_LABELS = 90
 _PLACES = (0.3, 0.22, 0.4, 0.5, 0.62, 0.72)  # along an arc, where its label may be
 
 
-def time_expanded_network(algorithm: Algorithm) -> Figure:
+def draw(algorithm: Algorithm) -> Figure:
     """Every link at every moment in grey, and in colour those that chunks take."""
     t, topology = algorithm.transfers, algorithm.topology
     moments = np.unique(np.concatenate([[0], t.start, t.arrival]))

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pccl
-from pccl.reporting import html_findings
-from pccl.reporting.html_columns import pack, unpack
-from pccl.reporting.html_traffic import load_over_time, sample
+from pccl.reporting.page import findings
+from pccl.reporting.page.columns import pack
+from pccl.reporting.page.traffic import load_over_time, sample
 from tests.algorithm.examples import LINE, schedule
 from tests.end_to_end.program import pccl as program
 from tests.end_to_end.program import refused
@@ -221,7 +221,7 @@ def test_samples_have_the_latest_chunks_and_all_collectives():
 @given(st.lists(st.integers(0, 2**32 - 1)), st.lists(st.floats(width=32, allow_nan=False)))
 def test_columns_come_back(whole, real):
     columns = {"whole": np.array(whole, np.int64), "real": np.array(real, np.float64)}
-    back = unpack(*pack(columns))
+    back = pages.unpack(*pack(columns))
     assert back["whole"].tolist() == whole
     assert back["real"].tolist() == real
 
@@ -261,16 +261,16 @@ def test_a_wrong_algorithm_has_no_page(tmp_path):
 
 
 def test_baselines_that_take_long_run_on_request_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(html_findings, "MOST_TRANSFERS", 10)
+    monkeypatch.setattr(findings, "MOST_TRANSFERS", 10)
     algorithm = pccl.synthesize(
         pccl.topology.mesh(3, 3), pccl.AllToAll("9kB", chunks=1), effort="fast"
     )
-    found = {rival.name: rival for rival in html_findings.find(algorithm).rivals}
+    found = {rival.name: rival for rival in findings.find(algorithm).rivals}
     assert found["direct"].time is None
     assert found["direct"].reason == "beyond 10 transfers only on request, with --baseline NAME"
     assert found["ring"].reason == "does not support all-to-all"
     assert found["confined"].time is not None
-    asked = html_findings.find(algorithm, ["direct"], bound=False)
+    asked = findings.find(algorithm, ["direct"], bound=False)
     assert (
         asked.rivals[0].time
         == pccl.baseline("direct", algorithm.topology, *algorithm.collectives).duration
@@ -278,7 +278,7 @@ def test_baselines_that_take_long_run_on_request_only(tmp_path, monkeypatch):
     assert asked.bound is None
     assert asked.gap is None
     with pytest.raises(pccl.PcclError, match="there is no baseline 'rings'; there are direct"):
-        html_findings.find(algorithm, ["rings"])
+        findings.find(algorithm, ["rings"])
 
 
 def test_the_program_writes_reports(tmp_path):

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pack", "unpack"]
-
-_NAMES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "f4": np.float32}
+__all__ = ["pack"]
 
 
 def pack(columns: Mapping[str, NDArray[Any]]) -> tuple[list[list[object]], str]:
@@ -26,8 +24,6 @@ def pack(columns: Mapping[str, NDArray[Any]]) -> tuple[list[list[object]], str]:
     >>> directory, text = pack({"link": np.array([1, 700]), "share": np.array([0.5])})
     >>> directory
     [['link', 'u2', 2], ['share', 'f4', 1]]
-    >>> unpack(directory, text)["link"].tolist()
-    [1, 700]
     """
     directory, parts = [], []
     for name, column in columns.items():
@@ -35,19 +31,6 @@ def pack(columns: Mapping[str, NDArray[Any]]) -> tuple[list[list[object]], str]:
         directory.append([name, short, len(values)])
         parts.append(values.view(np.uint8).reshape(len(values), values.itemsize).T.tobytes())
     return directory, base64.b64encode(zlib.compress(b"".join(parts), 6)).decode("ascii")
-
-
-def unpack(directory: list[list[Any]], text: str) -> dict[str, NDArray[Any]]:
-    """What :func:`pack` has packed, flat."""
-    data, columns, begin = zlib.decompress(base64.b64decode(text)), {}, 0
-    for name, short, length in directory:
-        dtype = np.dtype(_NAMES[short])
-        part = np.frombuffer(data, np.uint8, length * dtype.itemsize, begin)
-        columns[name] = (
-            np.ascontiguousarray(part.reshape(dtype.itemsize, length).T).view(dtype).reshape(-1)
-        )
-        begin += part.size
-    return columns
 
 
 def _shortened(column: NDArray[Any]) -> tuple[str, NDArray[Any]]:

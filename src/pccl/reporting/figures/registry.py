@@ -1,0 +1,145 @@
+"""``plot`` and the kinds of figures. What is asked for is checked before any work; drawing is left to other modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pccl.errors import FormatError, PcclError
+from pccl.formats.registry import Option
+
+if TYPE_CHECKING:
+    from pccl.algorithm import Algorithm
+    from pccl.topology import Topology
+
+__all__ = ["FIGURES", "SUFFIXES", "FigureKind", "find_figure", "plot"]
+
+SUFFIXES = (".svg", ".png", ".pdf")
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """One kind of figure.
+
+    Attributes
+    ----------
+    name, description
+        What to ask for, and what it shows.
+    target
+        The function that draws it, as ``module:function`` of this package: it takes the subject, and the options as
+        keywords, and returns a figure of matplotlib.
+    options
+        The keywords that it takes.
+    of_topology
+        Whether a topology is enough for it.
+    """
+
+    name: str
+    description: str
+    target: str
+    options: tuple[Option, ...] = ()
+    of_topology: bool = False
+
+    def draw(self, subject: Algorithm | Topology, **options: Any) -> Any:
+        """Draw it, as a figure of matplotlib."""
+        module, _, function = self.target.partition(":")
+        return getattr(import_module(f"pccl.reporting.figures.{module}"), function)(
+            subject, **options
+        )
+
+
+_AGAINST = Option("against", "text", "Baselines to set beside it: direct,ring.")
+_LINKS = Option("links", "count", "How many links, the busiest. Default: 40.")
+
+FIGURES: dict[str, FigureKind] = {
+    kind.name: kind
+    for kind in (
+        FigureKind("heatmap", "how busy each link is, on the network", "network:heatmap"),
+        FigureKind(
+            "utilization", "the share of links that are busy, over time", "time:utilization", (_AGAINST,)
+        ),
+        FigureKind("timeline", "when each link is held, and by what", "time:timeline", (_LINKS,)),
+        FigureKind(
+            "ten", "the time-expanded network and the ways of chunks, of small algorithms", "ten:draw"
+        ),
+        FigureKind("topology", "the network and its process groups", "network:topology", of_topology=True),
+    )
+}  # fmt: skip
+
+
+def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: Any) -> Path:
+    """Draw a figure and write it to a file.
+
+    Parameters
+    ----------
+    subject
+        An algorithm; for the kind ``"topology"`` also a topology.
+    kind
+        ``"heatmap"``, ``"utilization"``, ``"timeline"``, ``"ten"`` or ``"topology"``.
+    path
+        A file that ends with ``.svg``, ``.png`` or ``.pdf``. The same subject always gives the same file.
+    **options
+        ``against=["direct", "ring"]`` for ``"utilization"``: baselines to set beside it. ``links=20`` for
+        ``"timeline"``: how many links to show, of which the busiest are taken.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import pccl, tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> pccl.plot(pccl.topology.mesh(2, 2), "topology", folder / "mesh.svg").name
+    'mesh.svg'
+    >>> pccl.plot(pccl.topology.mesh(2, 2), "heatmap", folder / "mesh.svg")
+    Traceback (most recent call last):
+        ...
+    pccl.errors.PcclError: a heatmap needs an algorithm, not only a topology
+    """
+    from pccl.topology import Topology
+
+    figure = find_figure(kind, options)
+    file = Path(path)
+    if file.suffix not in SUFFIXES:
+        endings = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+        raise FormatError(f"cannot write {file}: a figure is saved as {endings}")
+    if isinstance(subject, Topology) and not figure.of_topology:
+        raise PcclError(f"a {kind} needs an algorithm, not only a topology")
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise PcclError("matplotlib is not installed: pip install pccl[figures]") from error
+    from pccl.reporting.figures import style
+
+    with style.own_settings():
+        style.save(figure.draw(subject, **options), file)
+    return file
+
+
+def find_figure(name: str, options: Iterable[str] = ()) -> FigureKind:
+    """Return the kind of this name, which must take these options.
+
+    Examples
+    --------
+    >>> find_figure("pie")
+    Traceback (most recent call last):
+        ...
+    pccl.errors.PcclError: there is no figure 'pie'; there are heatmap, utilization, timeline, ten, topology
+    """
+    if name not in FIGURES:
+        raise PcclError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")
+    for option in options:
+        users = [
+            figure.name
+            for figure in FIGURES.values()
+            if option in [known.name for known in figure.options]
+        ]
+        if name not in users:
+            where = f"it goes with {', '.join(users)}" if users else "no figure has it"
+            raise PcclError(f"the figure {name} has no option {option!r}; {where}")
+    return FIGURES[name]
