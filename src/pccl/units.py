@@ -13,7 +13,18 @@ from typing import ClassVar, TypeAlias, TypeVar
 
 from pccl.errors import UnitError
 
-__all__ = ["Bandwidth", "Bytes", "BytesPerSecond", "Picoseconds", "Size", "Time", "parse", "whole"]
+__all__ = [
+    "Bandwidth",
+    "Bytes",
+    "BytesPerSecond",
+    "Picoseconds",
+    "Size",
+    "Time",
+    "parse",
+    "size_text",
+    "time_text",
+    "whole",
+]
 
 Q = TypeVar("Q", bound="Quantity")
 
@@ -190,3 +201,33 @@ def whole(value: object) -> int | None:
         return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
+
+
+def time_text(time: int) -> str:
+    """A time in picoseconds, rounded for people.
+
+    Examples
+    --------
+    >>> time_text(19_531_250), time_text(0)
+    ('19.53 us', '0 us')
+    """
+    if not time:
+        return "0 us"
+    for ((unit, factor),) in Picoseconds.shown[:-1]:
+        if time >= factor:
+            return f"{time / factor:,.2f} {unit}"
+    return f"{int(time)} ps"
+
+
+def size_text(size: int) -> str:
+    """A number of bytes, rounded for people in units of 1,024.
+
+    Examples
+    --------
+    >>> size_text(3_900), size_text(12)
+    ('3.8 KiB', '12B')
+    """
+    for (unit, factor), _ in Bytes.shown[:-1]:
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return str(Bytes(size))

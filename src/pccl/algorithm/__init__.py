@@ -1,6 +1,7 @@
 """The result: transfers in columns, a file to keep them in, and the verifier that trusts nobody.
 
 core      Algorithm, its transfers and its provenance
+holding   for how long links are held, interval by interval
 stays     how long chunks stay in switches with finite buffers
 storage   the .pccl file
 timing    starting transfers anew, as early as the planned order lets them

@@ -16,7 +16,8 @@ from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import VerificationError
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
-from pccl.units import Bytes, Picoseconds
+from pccl.units import Picoseconds, size_text
+from pccl.units import time_text as time_text
 
 __all__ = ["Algorithm", "Provenance", "Transfers"]
 
@@ -58,38 +59,53 @@ class Transfers:
     def __repr__(self) -> str:
         return f"Transfers({len(self)} transfers of {len(self.conditions)} chunks)"
 
-    @property
+    # Derived columns are computed once, when somebody first asks for them.
+
+    @cached_property
     def src(self) -> Indices:
         """Sending device."""
         return self.topology.src[self.link]
 
-    @property
+    @cached_property
     def dst(self) -> Indices:
         """Receiving device."""
         return self.topology.dst[self.link]
 
-    @property
+    @cached_property
     def bytes(self) -> Ints:
         """Size of the chunk."""
         return self.conditions.bytes[self.chunk]
 
-    @property
+    @cached_property
     def transmission(self) -> Ints:
         """Time from the first byte to the last, without latency."""
-        (sizes, size_of), (rates, rate_of) = self.conditions.sizes, self.topology.rates
-        table = transmission_time(sizes[:, None], rates[None, :])
-        if table.size == 1:  # the usual cases, without looking up every transfer twice
+        sizes, size_of = self.conditions.sizes
+        rates, rate_of = self.topology.rates
+        table: Ints = transmission_time(sizes[:, None], rates[None, :])
+        # The usual cases do not look up every transfer twice.
+        if table.size == 1:
             return np.full(len(self), table[0, 0])
-        return (
-            table[0, rate_of[self.link]]
-            if len(sizes) == 1
-            else table[size_of[self.chunk], rate_of[self.link]]
-        )
+        if len(sizes) == 1:
+            of_rate: Ints = table[0]
+            return of_rate[rate_of[self.link]]
+        return table[size_of[self.chunk], rate_of[self.link]]
 
-    @property
+    @cached_property
+    def hold(self) -> Ints:
+        """For how long the link carries nothing else: the transmission, and on exclusive links the latency too."""
+        if not np.any(self.topology.held_latency):
+            return self.transmission
+        return self.transmission + self.topology.held_latency[self.link]
+
+    @cached_property
     def arrival(self) -> Ints:
         """When the receiver has the whole chunk."""
         return self.start + self.topology.latency[self.link] + self.transmission
+
+    @cached_property
+    def link_busy(self) -> Ints:
+        """Per link of the topology: for how long it is held in all."""
+        return np.bincount(self.link, self.hold, self.topology.num_links).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,7 +229,7 @@ class Algorithm:
             "topology": repr(self.topology).removeprefix("Topology(").removesuffix(")"),
             "collectives": f"\n{'':<13}".join(shown),
             "chunks": f"{len(self.conditions):,}",
-            "transfers": f"{len(self.transfers):,}, moving {_rounded(volume)} in all",
+            "transfers": f"{len(self.transfers):,}, moving {size_text(volume)} in all",
             "duration": self.duration_text,
             "links": f"{average:.1%} busy on average, the busiest {busiest:.1%}",
             "found by": f"{self.provenance.method}, seed {self.provenance.seed}, in {self.provenance.seconds:.3g} s "
@@ -222,32 +238,8 @@ class Algorithm:
 
     @cached_property
     def utilization(self) -> Floats:
-        """Per link: the share of the time for which it transmits."""
-        busy = np.bincount(
-            self.transfers.link, self.transfers.transmission, self.topology.num_links
-        )
-        return np.asarray(busy / max(int(self.duration), 1))
-
-
-def time_text(time: int) -> str:
-    """Picoseconds with three significant digits or more: ``1.23 ms``.
-
-    Examples
-    --------
-    >>> time_text(19_531_250), time_text(0)
-    ('19.53 us', '0 us')
-    """
-    for unit, factor in (("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3)):
-        if time >= factor:
-            return f"{time / factor:,.2f} {unit}"
-    return f"{int(time)} ps" if time else "0 us"
-
-
-def _rounded(size: int) -> str:
-    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size >= factor:
-            return f"{size / factor:,.1f} {unit}"
-    return str(Bytes(size))
+        """Per link: the share of the time for which it is held."""
+        return self.transfers.link_busy / max(int(self.duration), 1)
 
 
 def _whole(values: ArrayLike, name: str) -> Column:

@@ -50,7 +50,7 @@ class Times(NamedTuple):
 def times_of(transfers: Transfers, world: Topology, transmission: Ints) -> Times:
     """What transfers take in a world where their transmissions take so long."""
     latency = world.latency[transfers.link]
-    hold = transmission + np.where(world.exclusive[transfers.link], latency, 0)
+    hold = transmission + world.held_latency[transfers.link]
     return Times(hold, transmission, transmission + latency)
 
 

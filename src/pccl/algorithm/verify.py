@@ -6,6 +6,7 @@ keeps the rules, however it came about (a chunk may, for example, be sent twice;
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,8 @@ class _Check:
             algorithm.topology,
             algorithm.conditions,
         )
-        self.transfers = algorithm.transfers
+        # A copy has nothing in its caches: derived columns are computed afresh.
+        self.transfers = replace(algorithm.transfers)
 
     def columns(self) -> None:
         """Everything refers to something that exists, in the order that all else relies on."""
@@ -91,7 +93,7 @@ class _Check:
         )
         self.src, self.dst = t.src, t.dst
         self.transmission = t.transmission
-        self.arrival = t.start + self.topology.latency[t.link] + self.transmission
+        self.arrival = t.arrival
         self.first = offsets_of(np.bincount(t.chunk, minlength=len(self.conditions)))
 
     def links(self) -> None:
@@ -99,9 +101,7 @@ class _Check:
         from pccl.algorithm.kernels import first_overlap
 
         t = self.transfers
-        hold = (
-            self.transmission + np.where(self.topology.exclusive, self.topology.latency, 0)[t.link]
-        )
+        hold = t.hold
         by_start = np.argsort(t.start)
         order = by_start[stable_order(t.link[by_start], self.topology.num_links)]
         k = first_overlap(order, t.link, t.start, hold)

@@ -122,7 +122,7 @@ def cut_of_chunks(topology: Topology, conditions: Conditions, inside: Bools) -> 
     before = times_from_nearest(topology, smallest, sources)[topology.src[out]]
     after = times_from_nearest(topology.transpose(), smallest, targets)[topology.dst[out]]
     transmission = transmission_time(smallest, topology.bandwidth[out])
-    hold = transmission + np.where(topology.exclusive[out], topology.latency[out], 0)
+    hold = transmission + topology.held_latency[out]
     useful = (before < NEVER) & (after < NEVER)
     if not np.any(useful):
         return 0
@@ -185,7 +185,7 @@ def rates(topology: Topology, conditions: Conditions) -> tuple[list[Fraction], I
     An exclusive link is held for its latency too, so that it carries the largest chunks at the best rate, if times were
     not rounded up.
     """
-    features = np.stack([topology.bandwidth, np.where(topology.exclusive, topology.latency, 0)])
+    features = np.stack([topology.bandwidth, topology.held_latency])
     (bandwidth, lag), kind = np.unique(features, axis=1, return_inverse=True)
     largest = int(conditions.bytes.max(initial=1))
     speeds = [

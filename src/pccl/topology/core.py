@@ -243,6 +243,11 @@ class Topology:
         values, of_link = np.unique(self.bandwidth, return_inverse=True)
         return values, of_link.reshape(-1).astype(np.int64)
 
+    @cached_property
+    def held_latency(self) -> Ints:
+        """Per link: for how much longer than the transmission a transfer holds it: its latency if it is exclusive."""
+        return np.where(self.exclusive, self.latency, 0)
+
     # --- verbs ---------------------------------------------------------------------------------------------------
 
     def transpose(self) -> Topology:
