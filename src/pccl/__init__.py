@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         SendRecv,
         device_mesh,
     )
-    from pccl.formats import export
+    from pccl.formats import check, export
     from pccl.reporting import plot, report
     from pccl.spec import Spec, load_spec
     from pccl.synthesis import synthesize
@@ -128,6 +128,7 @@ __all__ = [
     "baseline",
     "baselines",
     "bounds",
+    "check",
     "collective",
     "compare",
     "device_mesh",

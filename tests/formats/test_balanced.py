@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import pccl
-from pccl.formats.registry import check_file
 from pccl.topology import parse_topology
 from pccl.units import Bytes
 
@@ -22,7 +21,7 @@ def export_and_check(algorithm: pccl.Algorithm, folder: Path) -> None:
     for name in ("a.xml", "a.plan.json"):
         for in_place in (None,) if both and name == "a.xml" else (False, True):
             pccl.export(algorithm, folder / name, in_place=in_place, all_ranks=True)
-            assert check_file(folder / name)[0] == [], (name, in_place)
+            assert not pccl.check(folder / name).problems, (name, in_place)
 
 
 @pytest.mark.parametrize("chunks", [1, 4])

@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 import pccl
-from pccl.formats.msccl import check, write
+from pccl.formats.msccl.interpreter import check
+from pccl.formats.msccl.writer import write
 from pccl.formats.msccl.file import read
 from pccl.units import Bytes
 from tests.formats.programs import quick

@@ -6,7 +6,7 @@ import pytest
 
 import pccl
 from pccl.formats import import_msccl
-from pccl.formats.msccl import write
+from pccl.formats.msccl.writer import write
 from pccl.topology import Link, Topology
 from pccl.units import Bytes
 from tests.formats.programs import quick

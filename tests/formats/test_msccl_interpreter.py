@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pccl
-from pccl.formats.msccl import check
+from pccl.formats.msccl.interpreter import check
 from pccl.formats.msccl.file import parse
 from pccl.formats.msccl.interpreter import check_text
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import pccl
 from pccl.formats import import_msccl
-from pccl.formats.msccl import check, write
+from pccl.formats.msccl.interpreter import check
+from pccl.formats.msccl.writer import write
 from pccl.units import Bytes
 from tests import strategies
 from tests.formats.programs import quick

@@ -23,7 +23,6 @@ from pccl.formats.mscclpp import assembly, writer
 from pccl.formats.mscclpp.interpreter import check, execute
 from pccl.formats.mscclpp.plan import parse
 from pccl.formats.mscclpp.writer import write
-from pccl.formats.registry import check_file
 from pccl.topology import parse_topology
 from tests import strategies
 from tests.end_to_end import test_docs
@@ -360,13 +359,13 @@ def test_through_the_registry(tmp_path: Path) -> None:
     )
     assert facts["sizes"] == "buffers of 16 chunks, each a multiple of 16B; 1KiB to 4095MiB in all"
     assert json.loads(path.read_text())["min_message_size"] == 1024
-    found, facts = check_file(path)
-    assert found == []
+    found = pccl.check(path)
+    assert found.problems == ()
     assert re.fullmatch(
-        "pccl_allgather_4_[0-9a-f]{8}: allgather of 4 ranks, in place", facts["plan"]
+        "pccl_allgather_4_[0-9a-f]{8}: allgather of 4 ranks, in place", found.facts["plan"]
     )
-    assert facts["results"] == "exact, without races or deadlock"
-    assert check_file(path, group=[0, 1], root=9)[0] == ["the root 9 is not a member"]
+    assert found.facts["results"] == "exact, without races or deadlock"
+    assert pccl.check(path, group=[0, 1], root=9).problems == ("the root 9 is not a member",)
 
 
 @settings(max_examples=25, deadline=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,9 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket
 
 import pccl
 from pccl import Algorithm, AllGather, AllReduce, Broadcast, PcclError
-from pccl.formats import perfetto, timeline, wire
+from pccl.formats import wire
+from pccl.formats.perfetto import timeline
+from pccl.formats.perfetto import writer as perfetto
 from tests.algorithm.examples import LINE, US, schedule
 from tests.end_to_end.program import pccl as program
 from tests.strategies import problems, synthesized
@@ -122,33 +123,6 @@ def _value(annotation: Any) -> Any:
     return getattr(annotation, annotation.WhichOneof("value"))
 
 
-def read_chrome(path: Path) -> Shown:
-    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
-    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
-    threads = {
-        (e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"
-    }
-    slices, at, counters, flows = [], {}, defaultdict(list), defaultdict(dict)
-    for event in events:
-        pid = event["pid"]
-        if event["ph"] == "X":
-            begin, hold = round(event["ts"] * 1000, 3), event["dur"] * 1000
-            place = processes[pid], threads[pid, event["tid"]]
-            one = Slice(
-                *place, begin, round(begin + hold, 3), event["name"], tuple(event["args"].items())
-            )
-            slices.append(one)
-            at[pid, event["tid"], event["ts"]] = one
-        elif event["ph"] == "C":
-            counters[processes[pid], "links held"].append(
-                (round(event["ts"] * 1000, 3), event["args"]["held"])
-            )
-        elif event["ph"] in "sf":
-            flows[event["id"]][event["ph"]] = at[pid, event["tid"], event["ts"]]
-            assert event["ph"] == "s" or event["bp"] == "e"
-    return Shown(slices, {(ends["s"], ends["f"]) for ends in flows.values()}, dict(counters))
-
-
 def expected(algorithm: Algorithm, unit: int = 1000) -> list[Slice]:
     """The slices, one transfer at a time."""
     t, topology, conditions = algorithm.transfers, algorithm.topology, algorithm.conditions
@@ -208,25 +182,6 @@ def check_arrows(algorithm: Algorithm, shown: Shown, unit: int) -> None:
     }
 
 
-def test_both_formats_show_the_same(algorithm: Algorithm, tmp_path: Path) -> None:
-    pccl.export(algorithm, tmp_path / "a.pftrace", unit="ps")
-    pccl.export(algorithm, tmp_path / "a.trace.json", unit="ps")
-    one, other = read_perfetto(tmp_path / "a.pftrace"), read_chrome(tmp_path / "a.trace.json")
-    assert sorted(one.slices) == sorted(other.slices)
-    assert one.arrows == other.arrows
-    del one.counters["", "all links held"]
-    assert one.counters == other.counters
-
-
-def test_chrome_in_nanoseconds(tmp_path: Path) -> None:
-    pccl.export(
-        schedule(LINE, Broadcast("1kB"), (0, 0, 1, 0.25), (0, 1, 2, 1.25)),
-        tmp_path / "a.trace.json",
-    )
-    first, second = sorted(read_chrome(tmp_path / "a.trace.json").slices)
-    assert (first.begin, first.end, second.begin, second.end) == (250, 1250, 1250, 2250)
-
-
 def test_arrows_follow_a_tree(tmp_path: Path) -> None:
     """What is handed on twice has two arrows, and each of them its own end."""
     star = pccl.topology.switch(3)
@@ -278,12 +233,11 @@ def test_a_link_that_is_held_half_of_the_time(tmp_path: Path) -> None:
     assert set(counters) == {("npu0", "links held"), ("npu1", "links held"), ("", "all links held")}
 
 
-@pytest.mark.parametrize("suffix", ["pftrace", "trace.json"])
-def test_merged(tmp_path: Path, suffix: str) -> None:
+def test_merged(tmp_path: Path) -> None:
     rows = [(0, 0, 1, 0), (1, 0, 1, 1), (2, 0, 1, 5), (0, 1, 2, 1), (1, 1, 2, 2), (2, 1, 2, 6)]
-    path = tmp_path / f"merged.{suffix}"
+    path = tmp_path / "merged.pftrace"
     pccl.export(schedule(LINE, Broadcast("3kB", chunks=3), *rows), path, merge=True)
-    shown = (read_perfetto if suffix == "pftrace" else read_chrome)(path)
+    shown = read_perfetto(path)
     assert not shown.arrows
     assert [
         (s.begin, s.end, s.name, dict(s.arguments))
@@ -318,12 +272,11 @@ def test_too_many_slices(algorithm: Algorithm, tmp_path: Path, monkeypatch) -> N
         ({"colour": "red"}, "has no option 'colour'"),
     ],
 )
-@pytest.mark.parametrize("suffix", ["pftrace", "trace.json"])
 def test_settings_that_are_refused(
-    algorithm: Algorithm, tmp_path: Path, suffix: str, settings, message: str
+    algorithm: Algorithm, tmp_path: Path, settings, message: str
 ) -> None:
     with pytest.raises(PcclError, match=message):
-        pccl.export(algorithm, tmp_path / f"a.{suffix}", **settings)
+        pccl.export(algorithm, tmp_path / "a.pftrace", **settings)
     assert not list(tmp_path.iterdir())
 
 
@@ -339,11 +292,10 @@ def test_wrong_algorithms_are_refused(tmp_path: Path) -> None:
         pccl.export(both, tmp_path / "both.pftrace")
 
 
-@pytest.mark.parametrize("suffix", ["pftrace", "trace.json"])
-def test_an_algorithm_without_transfers(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"none.{suffix}"
+def test_an_algorithm_without_transfers(tmp_path: Path) -> None:
+    path = tmp_path / "none.pftrace"
     pccl.export(pccl.synthesize(pccl.topology.ring(3), Broadcast("1kB", [1]), effort="fast"), path)
-    shown = (read_perfetto if suffix == "pftrace" else read_chrome)(path)
+    shown = read_perfetto(path)
     assert (shown.slices, shown.arrows, shown.counters) == ([], set(), {})
 
 
@@ -379,11 +331,10 @@ def test_the_program(tmp_path: Path) -> None:
         ).exit_code
         == 0
     )
-    for suffix in ("pftrace", "trace.json"):
-        flags = ["--unit", "ps", "--intervals", 7, "--merge"]
-        result = program("export", saved, "-o", tmp_path / f"ring.{suffix}", *flags)
-        assert result.exit_code == 0, result.output
-        assert "slices" in result.stdout
+    flags = ["--unit", "ps", "--intervals", 7, "--merge"]
+    result = program("export", saved, "-o", tmp_path / "ring.pftrace", *flags)
+    assert result.exit_code == 0, result.output
+    assert "slices" in result.stdout
     pccl.export(pccl.load(saved), tmp_path / "same.pftrace", unit="ps", intervals=7, merge=True)
     assert (tmp_path / "same.pftrace").read_bytes() == (tmp_path / "ring.pftrace").read_bytes()
 

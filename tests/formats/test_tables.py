@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import pccl
 from pccl import Algorithm, AllReduce, Broadcast, FormatError, PcclError, load
-from pccl.formats import tables
+from pccl.formats.tables import writers as tables
 from tests.algorithm.examples import LINE
 from tests.end_to_end.program import pccl as program
 from tests.strategies import problems, synthesized, topologies

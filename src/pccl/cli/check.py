@@ -9,7 +9,8 @@ import click
 
 from pccl.cli.console import examples, print_error, print_facts, print_json
 from pccl.cli.options import format_options, given_options
-from pccl.formats.registry import FORMATS, check_file, find_format
+from pccl.formats.registry import FORMATS, find_format
+from pccl.formats.registry import check as check_file
 
 __all__ = ["check"]
 
@@ -43,13 +44,18 @@ def check(file: Path, name: str | None, as_json: bool, quiet: bool, **flags: Any
     results of the collective on real numbers.
     """
     chosen = find_format(file, name)
-    problems, facts = check_file(file, chosen.name, **given_options(chosen, chosen.checks, flags))
-    for line in problems:
+    result = check_file(file, chosen.name, **given_options(chosen, chosen.checks, flags))
+    for line in result.problems:
         print_error(f"{file}: {line}")
     if as_json:
         print_json(
-            {"file": str(file), "correct": not problems, "problems": problems, "facts": facts}
+            {
+                "file": str(file),
+                "correct": bool(result),
+                "problems": list(result.problems),
+                "facts": result.facts,
+            }
         )
-    elif not quiet and not problems:
-        print_facts({"file": f"{file}: correct", **facts})
-    return 1 if problems else 0
+    elif not quiet and result:
+        print_facts({"file": f"{file}: correct", **result.facts})
+    return 0 if result else 1

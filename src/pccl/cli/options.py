@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pccl.formats.registry import Format, Option
+from pccl.formats.format import Format, Option
 
 __all__ = ["format_options", "given_options"]
 

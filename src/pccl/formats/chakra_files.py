@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from pccl._arrays import Bools, Ints
 from pccl.errors import FormatError
-from pccl.formats import chakra, chakra_kernels
+from pccl.formats import chakra_kernels
+from pccl.formats.chakra import writer as chakra
 
 __all__ = ["ABSENT", "ATTRIBUTES", "KINDS", "Nodes", "read_nodes"]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pccl._arrays import Ints, offsets_of
 from pccl.algorithm import Algorithm
-from pccl.formats.timeline import feeds
+from pccl.formats.perfetto.timeline import feeds
 
 __all__ = ["Messages", "messages_of"]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pccl._arrays import Bools, Ints
 from pccl.errors import FormatError
-from pccl.formats import chakra
+from pccl.formats.chakra import writer as chakra
 from pccl.formats.chakra_files import ABSENT, KINDS, Nodes, read_nodes
 
 __all__ = ["Trace", "read"]

@@ -19,7 +19,7 @@ from pccl.analysis import kernels
 from pccl.analysis.kernels import Gates, Rooms, Service
 from pccl.collective import collective_from_dict, compile_conditions
 from pccl.errors import FormatError, InfeasibleError, PcclError, TopologyError
-from pccl.formats import chakra
+from pccl.formats.chakra import writer as chakra
 from pccl.formats.chakra_files import ABSENT
 from pccl.formats.chakra_reader import Trace, read
 from pccl.topology import Topology

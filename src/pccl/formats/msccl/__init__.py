@@ -18,8 +18,57 @@ importer       import_msccl(): a file as an algorithm
 
 from __future__ import annotations
 
-from pccl.formats.msccl.importer import import_msccl
-from pccl.formats.msccl.interpreter import check
-from pccl.formats.msccl.writer import write
+from pccl.formats.format import (
+    ALL_RANKS,
+    COLLECTIVE,
+    GROUP,
+    IN_PLACE,
+    INSTANCES,
+    SIZES,
+    Format,
+    Option,
+)
 
-__all__ = ["check", "import_msccl", "write"]
+__all__ = ["FORMATS"]
+
+_TARGET = Option("target", "choice", "Whose limits count.", choices=("executor", "rccl", "msccl"))
+
+FORMATS = (
+    Format(
+        "msccl",
+        "MSCCL-IR XML, which MSCCL, its executor for NCCL, and RCCL run",
+        writer="pccl.formats.msccl.writer:write",
+        suffixes=(".xml",),
+        options=(
+            _TARGET,
+            INSTANCES,
+            Option(
+                "channels",
+                "count",
+                "At most this many channels between two ranks. Default: as routes need.",
+            ),
+            IN_PLACE,
+            *SIZES,
+            Option(
+                "protocol", "choice", "How messages are sent.", choices=("Simple", "LL", "LL128")
+            ),
+            ALL_RANKS,
+            Option(
+                "padded",
+                "flag",
+                "all-to-all-v: write an alltoall with shares as large as the largest.",
+            ),
+            COLLECTIVE,
+        ),
+        checker="pccl.formats.msccl.interpreter:check",
+        checks=(
+            _TARGET,
+            Option(
+                "depth",
+                "count",
+                "Messages that a connection holds. Default: as the protocol has it.",
+            ),
+            GROUP,
+        ),
+    ),
+)

@@ -18,7 +18,50 @@ The writer and the interpreter share nothing but the schema and its limits.
 
 from __future__ import annotations
 
-from pccl.formats.mscclpp.interpreter import check
-from pccl.formats.mscclpp.writer import write
+from pccl.formats.format import (
+    ALL_RANKS,
+    COLLECTIVE,
+    GROUP,
+    IN_PLACE,
+    INSTANCES,
+    SIZES,
+    Format,
+    Option,
+)
 
-__all__ = ["check", "write"]
+__all__ = ["FORMATS"]
+
+FORMATS = (
+    Format(
+        "mscclpp",
+        "an execution plan of MSCCL++",
+        writer="pccl.formats.mscclpp.writer:write",
+        suffixes=(".plan.json",),
+        options=(
+            INSTANCES,
+            Option(
+                "ranks_per_box",
+                "count",
+                "How many ranks reach each other's memory; ports lead to others.",
+            ),
+            Option(
+                "max_threadblocks",
+                "count",
+                "How many threadblocks the GPU runs at once. Default: 80.",
+            ),
+            IN_PLACE,
+            *SIZES,
+            ALL_RANKS,
+            COLLECTIVE,
+        ),
+        checker="pccl.formats.mscclpp.interpreter:check",
+        checks=(
+            GROUP,
+            Option(
+                "root",
+                "number",
+                "The rank that is special to the collective. Default: the first.",
+            ),
+        ),
+    ),
+)

@@ -18,7 +18,7 @@ from pccl._arrays import Ints, offsets_of
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
 from pccl.errors import PcclError
-from pccl.formats.timeline import Timeline, timeline
+from pccl.formats.perfetto.timeline import Timeline, timeline
 from pccl.formats.wire import (
     Column,
     concat,
