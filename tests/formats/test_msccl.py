@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 import pccl
+from pccl.formats.msccl.file import read
 from pccl.formats.msccl.interpreter import check
 from pccl.formats.msccl.writer import write
-from pccl.formats.msccl.file import read
 from pccl.units import Bytes
 from tests.formats.programs import quick
 

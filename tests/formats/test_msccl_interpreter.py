@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import pccl
-from pccl.formats.msccl.interpreter import check
 from pccl.formats.msccl.file import parse
-from pccl.formats.msccl.interpreter import check_text
+from pccl.formats.msccl.interpreter import check, check_text
 
 HEAD = {
     "name": "test", "proto": "Simple", "nchannels": 1, "nchunksperloop": 2, "ngpus": 2, "coll": "allgather",

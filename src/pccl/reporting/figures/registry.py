@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pccl.errors import FormatError, PcclError
-from pccl.formats.registry import Option
+from pccl.formats.format import Option
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -178,10 +177,9 @@ def commands(source: str | None) -> str:
         ("Run it on slower or unsteady links", f"pccl simulate {shlex.quote(file)} --jitter 0.1")
     )
     for entry in FORMATS.values():
-        if find_spec(entry.target.partition(":")[0]) is not None:
-            out = stem + (entry.suffixes[0] if entry.suffixes else f"-{entry.name}")
-            line = f"pccl export {shlex.quote(file)} --format {entry.name} -o {shlex.quote(out)}"
-            lines.append((f"For {entry.name}: {entry.description}", line))
+        out = stem + (entry.suffixes[0] if entry.suffixes else f"-{entry.name}")
+        line = f"pccl export {shlex.quote(file)} --format {entry.name} -o {shlex.quote(out)}"
+        lines.append((f"For {entry.name}: {entry.description}", line))
     return "".join(
         f"<dt>{escape(what)}</dt><dd><code>{escape(line)}</code></dd>" for what, line in lines
     )
