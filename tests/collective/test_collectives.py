@@ -292,11 +292,6 @@ WRONG_ON_A_TOPOLOGY = [
         Broadcast("1B", chunks=2),
         "broadcast: size 1B does not divide into 1 x 2 chunks; try 2B",
     ),
-    (
-        RING,
-        AllToAllV([[0, 3], [0, 0]], [0, 1], 2),
-        "3 bytes from member 0 to 1 do not divide into 2 chunks",
-    ),
     (RING, AllToAllV([[0, 3], [0, 0]]), "the matrix is 2 x 2, but the group has 4 members"),
     (
         RING,

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pccl
-from pccl.formats.layouts import lay_out
 from pccl.formats.lowering import INPUT, OUTPUT, SCRATCH, lower
 from pccl.topology import Link, Switch, Topology
 from tests import strategies
@@ -19,7 +18,7 @@ def layout_of(algorithm, program):
     rank_of = np.full(algorithm.topology.num_devices, -1, np.int64)
     rank_of[program.npus] = np.arange(len(program.npus))
     conditions = program.collective.conditions(algorithm.topology)
-    return lay_out(program.collective, conditions, rank_of, len(program.npus))
+    return program.collective.layout(conditions, rank_of, len(program.npus))
 
 
 def check(algorithm, seed=0, **options):

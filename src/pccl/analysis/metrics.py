@@ -21,14 +21,4 @@ def bandwidths(collective: Collective, members: int, duration: int) -> tuple[flo
     """
     seconds = duration / 1e12
     rate = int(collective.size) / seconds if seconds else 0.0
-    passes = 2 if collective.kind == "all-reduce" else 1
-    share = 1.0 if collective.kind in _WHOLE else (members - 1) / members
-    return rate, rate * passes * share
-
-
-_WHOLE = (
-    "broadcast",
-    "reduce",
-    "send-recv",
-    "custom",
-)  # what an NPU sends or receives is the whole buffer
+    return rate, rate * collective.bus_factor(members)

@@ -5,20 +5,29 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from pccl._arrays import Ints
 from pccl.collective.conditions import Conditions
 from pccl.collective.groups import format_group
+from pccl.collective.layout import BufferLayout, Promise, Ranks
 from pccl.errors import CollectiveError
 from pccl.topology import Topology
 from pccl.units import Bytes, Size, parse, whole
 
-__all__ = ["Collective", "check_npu", "npu_numbers", "yes_or_no"]
+__all__ = ["Collective", "Pieces", "check_npu", "npu_numbers", "yes_or_no"]
 
 _MOST_CHUNKS = 2**31 - 1  # pieces are numbered in 32 bits
+
+
+class Pieces(NamedTuple):
+    """One row per piece: which share it is a part of, which of its pieces it is, and its size."""
+
+    share: Ints
+    piece: Ints
+    size: Ints
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,21 @@ class Collective:
     chunks
         Into how many pieces every share is cut; ``None`` to let :func:`pccl.synthesize` find out what is best (where
         nothing is searched for, that is one).
+
+    Attributes
+    ----------
+    kind
+        The name of the collective here.
+    nccl_name
+        Its name in runtimes, such as ``"allreduce"``; ``None`` if they have no call for it.
+    collects, spreads
+        Whether the values of all members are added up; whether everyone ends with all shares.
+    rooted
+        Whether one member, the `root`, is special.
+    has_one_size
+        Whether `size` is a parameter; otherwise the parts have sizes of their own, and it follows from them.
+    in_place_differs
+        Whether in place other data moves than out of place, so that no program is right for both.
     """
 
     size: Size
@@ -41,6 +65,14 @@ class Collective:
     chunks: int | None = None
 
     kind: ClassVar[str]
+    nccl_name: ClassVar[str | None]
+    collects: ClassVar[bool] = False
+    spreads: ClassVar[bool] = False
+    rooted: ClassVar[bool] = False
+    has_one_size: ClassVar[bool] = True
+    in_place_differs: ClassVar[bool] = False
+    # Whether an NPU sends or receives its whole buffer, and not all but its own share.
+    _whole_buffer_moves: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self._set("size", parse(Bytes, self.size, f"size of {self.kind}"))
@@ -77,14 +109,73 @@ class Collective:
 
     def conditions(self, topology: Topology) -> Conditions:
         """One condition per chunk, on this topology."""
-        if self.group is None:
-            return self._conditions(topology.npus)
         for rank in self.ranks:
             check_npu(topology, rank, self.kind)
-        return self._conditions(np.array(self.ranks, np.int64))
+        return self._conditions(self._members(topology.npus))
+
+    def layout(
+        self,
+        conditions: Conditions,
+        rank_of: Ints,
+        ranks: int,
+        padded: bool = False,  # noqa: ARG002
+    ) -> BufferLayout:
+        """Say where the chunks lie in the buffers of the ranks.
+
+        Parameters
+        ----------
+        conditions
+            The conditions of this collective alone.
+        rank_of
+            Per device: its rank, or -1.
+        ranks
+            How many ranks there are; more than members where others only relay.
+        padded
+            Whether what would differ in size has the room of the largest.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> gather = pccl.AllGather("4kB", chunks=2)
+        >>> layout = gather.layout(gather.conditions(pccl.topology.ring(2)), np.arange(2), 2)
+        >>> layout.input_offset.tolist(), layout.output_offset.tolist()
+        ([0, 1000, 0, 1000], [0, 1000, 2000, 3000])
+        """
+        return self._layout(conditions, self._ranks(rank_of, ranks))
+
+    def promise(self, rank_of: Ints, ranks: int, padded: bool = False) -> Promise:
+        """Say what every rank must end with; the parameters are those of :meth:`layout`.
+
+        Needs no topology: to check a file whose buffers are counted in chunks, make a collective with one byte for each
+        of them and with ranks for NPUs, and take its promise for ``np.arange(ranks)``.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> promise = pccl.Broadcast("4kB", root=1).promise(np.arange(2), 2)
+        >>> promise.rank.tolist(), promise.bytes.tolist(), promise.contributors(0).tolist()
+        ([0, 1], [4000, 4000], [1])
+        """
+        conditions = self._conditions(self._members(np.flatnonzero(rank_of >= 0)))
+        return Promise.of(conditions, self.layout(conditions, rank_of, ranks, padded), rank_of)
+
+    def bus_factor(self, members: int) -> float:
+        """Bus bandwidth over algorithm bandwidth in a group of this size, as nccl-tests defines it."""
+        return 1.0 if self._whole_buffer_moves else (members - 1) / members
 
     def _conditions(self, group: Ints) -> Conditions:
         raise NotImplementedError
+
+    def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
+        raise NotImplementedError
+
+    def _ranks(self, rank_of: Ints, count: int) -> Ranks:
+        group = self._members(np.flatnonzero(rank_of >= 0))
+        return Ranks(rank_of, count, rank_of[group])
+
+    def _members(self, npus: Ints) -> Ints:
+        """The group as an array, where these are all NPUs."""
+        return npus if self.group is None else np.array(self.ranks, np.int64)
 
     def _check_group(self, group: tuple[int, ...]) -> None:
         if not group:
@@ -93,15 +184,22 @@ class Collective:
             twice = next(rank for i, rank in enumerate(group) if rank in group[:i])
             raise CollectiveError(f"{self.kind}: NPU {twice} appears twice in the group")
 
-    def _cut(self, shares: int) -> int:
-        """Bytes of one chunk when the buffer consists of this many shares."""
-        size, parts = int(self.size), shares * self.pieces
+    def _shares(self, count: int) -> Ints:
+        """The sizes of this many equal shares of the buffer."""
+        size = int(self.size)
+        parts = count * self.pieces
         if size % parts:
             near = Bytes(max(1, round(size / parts)) * parts)
             raise CollectiveError(
-                f"{self.kind}: size {self.size} does not divide into {shares} x {self.pieces} chunks; try {near}"
+                f"{self.kind}: size {self.size} does not divide into {count} x {self.pieces} chunks; try {near}"
             )
-        return size // parts
+        return np.full(count, size // count)
+
+    def _cut(self, shares: Ints) -> Pieces:
+        """Cut shares of these sizes; the pieces of one differ by at most a byte, and empty ones are left out."""
+        sizes = split(shares, self.pieces)
+        share, piece = np.nonzero(sizes)
+        return Pieces(share, piece, sizes[share, piece])
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -128,6 +226,18 @@ class Collective:
             if value != f.default:
                 data[f.name] = str(value) if isinstance(value, Bytes) else _plain(value)
         return data
+
+
+def split(totals: Ints, parts: int) -> Ints:
+    """Split whole numbers into this many parts, as equal as they can be, of which the larger ones come first.
+
+    Examples
+    --------
+    >>> split(np.array([7, 6]), 3).tolist()
+    [[3, 2, 2], [2, 2, 2]]
+    """
+    least, rest = np.divmod(totals, parts)
+    return least[:, None] + (np.arange(parts) < rest[:, None])
 
 
 def check_npu(topology: Topology, device: int, what: str) -> None:

@@ -26,7 +26,7 @@ class Conditions:
     bytes
         Size of the chunk.
     piece
-        Which piece of its shard the chunk is, counted from zero.
+        Which piece of its share the chunk is, counted from zero.
     reduces
         Whether the chunk is the sum of what all its sources contribute; otherwise it has one source.
     source_offsets, source_ids
@@ -82,6 +82,13 @@ class Conditions:
             return self.bytes[:1], np.zeros(len(self), np.int32)
         values, of_chunk = np.unique(self.bytes, return_inverse=True)
         return values, of_chunk.reshape(-1).astype(np.int32)
+
+    @cached_property
+    def within_share(self) -> Ints:
+        """Where each chunk begins in its share, whose pieces are listed one after another."""
+        start = np.cumsum(self.bytes) - self.bytes
+        start_of_share = np.maximum.accumulate(np.where(self.piece == 0, start, 0))
+        return start - start_of_share
 
     @classmethod
     def of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from pccl._arrays import Ints
 from pccl.collective.base import Collective, npu_numbers, yes_or_no
 from pccl.collective.conditions import Conditions
+from pccl.collective.layout import BufferLayout, Ranks, side_by_side
 from pccl.errors import CollectiveError
 from pccl.units import Bytes, Size, parse, whole
 
@@ -72,6 +73,9 @@ class Custom(Collective):
     chunks: int = field(init=False, default=1)
     pattern: Sequence[Condition] = ()
     kind = "custom"
+    nccl_name = None
+    _whole_buffer_moves = True
+    has_one_size = False
 
     def __init__(self, pattern: Iterable[Condition | Mapping[str, Any]]) -> None:
         try:
@@ -103,6 +107,17 @@ class Custom(Collective):
                 Conditions.of(int(row.size), 0, sources[None], destinations[None], row.reduces)
             )
         return Conditions.join(parts)
+
+    def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
+        layout = side_by_side(conditions, ranks.count, shift=None)
+        own = [
+            (ranks.of_device[source], conditions.bytes[chunk], place, place)
+            for chunk, place in enumerate(layout.input_offset)
+            if not conditions.reduces[chunk]
+            for source in conditions.sources(chunk)
+            if source in _ranks(self.pattern[chunk].destinations)
+        ]
+        return replace(layout, own=np.array(own, np.int64).reshape(-1, 4))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that :func:`collective_from_dict` reads back."""

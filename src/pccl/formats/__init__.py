@@ -4,7 +4,6 @@ format     what a format is: its options, and where its functions are
 registry   the formats by name, and the verbs export() and check()
 
 tracing    messages between NPUs, followed through switches
-layouts    where chunks lie in buffers
 program    what the ranks do, shared by the formats that run
 ordering   what has to wait for what
 lowering   from an algorithm to a program

@@ -12,10 +12,9 @@ import numpy as np
 
 from pccl._arrays import Bools, Ints
 from pccl.algorithm import Algorithm
-from pccl.collective import AllToAll, AllToAllV, Collective, Conditions
+from pccl.collective import BufferLayout, Collective, Conditions
 from pccl.collective.groups import format_group
 from pccl.errors import PcclError
-from pccl.formats.layouts import Layout, lay_out
 from pccl.formats.ordering import order_of
 from pccl.formats.program import INPUT, OUTPUT, SCRATCH, Copies, Messages, Program
 from pccl.formats.tracing import Trace, trace
@@ -60,10 +59,10 @@ def lower(
     rows = np.flatnonzero(algorithm.conditions.collective == which)
     conditions = task.conditions(algorithm.topology)
     npus, members, rank_of = _ranks(algorithm, task, all_ranks)
-    layout = lay_out(task, conditions, rank_of, len(npus), padded)
+    layout = task.layout(conditions, rank_of, len(npus), padded)
     if in_place is not False and layout.shift is None:
         raise PcclError(f"{task.kind} has no form in place; export it out of place")
-    if in_place is None and isinstance(task, AllToAll | AllToAllV):
+    if in_place is None and task.in_place_differs:
         raise PcclError(
             f"{task.kind}: no program is right both in place and out of place; say which"
         )
@@ -108,7 +107,7 @@ class _Builder:
         self,
         conditions: Conditions,
         found: Trace,
-        layout: Layout,
+        layout: BufferLayout,
         rank_of: Ints,
         ranks: int,
         first: int,

@@ -1,0 +1,157 @@
+"""Collectives in which every member has something else for every other: All-to-All, with equal shares or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pccl._arrays import Ints
+from pccl.collective.base import Collective
+from pccl.collective.conditions import Conditions
+from pccl.collective.layout import BufferLayout, Ranks, kept
+from pccl.errors import CollectiveError
+from pccl.units import Bytes, parse, whole
+
+__all__ = ["AllToAll", "AllToAllV"]
+
+
+class _Exchange(Collective):
+    """What is sent is said by a matrix: one row for each sender, one column for each receiver."""
+
+    in_place_differs = True
+
+    def _matrix(self, members: int) -> Ints:
+        """The bytes that each member of the group sends to each."""
+        raise NotImplementedError
+
+    def _conditions(self, group: Ints) -> Conditions:
+        matrix = self._matrix(len(group))
+        others = ~np.eye(len(group), dtype=np.bool_)
+        sender, receiver = np.nonzero(matrix * others)
+        share, piece, size = self._cut(matrix[sender, receiver])
+        return Conditions.of(size, piece, group[sender[share], None], group[receiver[share], None])
+
+    def _layout(self, conditions: Conditions, ranks: Ranks, padded: bool = False) -> BufferLayout:
+        """Lay shares one after another, in the order of the ranks at their other end."""
+        matrix = self._matrix(len(ranks.members))
+        # From every rank to every other: the room for it in the input of one and the output of the other. Where shares
+        # are to be equal, ranks that only relay have room as well, because runtimes count shares by ranks.
+        equal = padded or self.has_one_size
+        room = np.full((ranks.count, ranks.count), matrix.max(initial=0) if equal else 0)
+        if not padded:
+            room[np.ix_(ranks.members, ranks.members)] = matrix
+        input_offset = np.cumsum(room, axis=1) - room
+        output_offset = np.cumsum(room, axis=0) - room
+        source = ranks.of_device[conditions.source_ids]
+        destination = ranks.of_device[conditions.destination_ids]
+        within = conditions.within_share
+        keeps = np.diagonal(matrix)
+        member = ranks.members
+        own = kept(member, keeps, input_offset[member, member], output_offset[member, member])
+        # In place, what comes from a rank takes the place of what goes to it, which must be as large.
+        in_place = np.array_equal(matrix, matrix.T)
+        return BufferLayout(
+            input_offset[source, destination] + within,
+            output_offset[source, destination] + within,
+            input_bytes=room.sum(axis=1),
+            output_bytes=room.sum(axis=0),
+            shift=np.zeros(ranks.count, np.int64) if in_place else None,
+            own=own[keeps > 0],
+        )
+
+
+class AllToAll(_Exchange):
+    """Every NPU sends a share of its own to every other."""
+
+    kind = "all-to-all"
+    nccl_name = "alltoall"
+
+    def _matrix(self, members: int) -> Ints:
+        return np.tile(self._shares(members), (members, 1))
+
+
+@dataclass(frozen=True)
+class AllToAllV(_Exchange):
+    """An All-to-All of unequal shares.
+
+    Parameters
+    ----------
+    matrix
+        ``matrix[i][j]`` is what the i-th member of the group sends to the j-th, in bytes (or as text with a unit). What
+        a member keeps for itself, on the diagonal, needs no transfer.
+    group, chunks
+        As for all collectives.
+
+    Examples
+    --------
+    >>> AllToAllV([[0, "1KiB"], [2048, 0]]).matrix
+    ((0, 1024), (2048, 0))
+    """
+
+    size: Bytes = field(init=False)
+    matrix: Sequence[Sequence[int | str]] = ()
+    kind = "all-to-all-v"
+    nccl_name = "alltoallv"
+    has_one_size = False
+
+    def __init__(
+        self,
+        matrix: Sequence[Sequence[int | str]],
+        group: Iterable[int] | None = None,
+        chunks: int | None = None,
+    ) -> None:
+        for name, value in (("matrix", matrix), ("group", group), ("chunks", chunks)):
+            self._set(name, value)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        try:
+            rows = [list(row) for row in self.matrix]
+        except TypeError:
+            raise CollectiveError(
+                f"{self.kind}: the matrix must be a list of rows, not {self.matrix!r}"
+            ) from None
+        self._set("matrix", tuple(tuple(self._entry(entry) for entry in row) for row in rows))
+        for i, row in enumerate(self.matrix):
+            if len(row) != len(self.matrix):
+                raise CollectiveError(
+                    f"{self.kind}: row {i} has {len(row)} entries; the matrix must be square"
+                )
+        self._set("size", Bytes(max((sum(map(int, row)) for row in self.matrix), default=0)))
+        self._check_shared()
+        if self.group is not None:
+            self._check_fits(len(self.ranks))
+
+    def _entry(self, entry: int | str) -> int:
+        if not isinstance(entry, str):
+            count = whole(entry)
+            if count is None or count < 0:
+                raise CollectiveError(
+                    f"{self.kind}: the matrix holds {entry!r}; bytes are whole and not negative"
+                )
+            entry = Bytes(count)
+        return int(parse(Bytes, entry, f"entry of the matrix of {self.kind}"))
+
+    def _check_fits(self, members: int) -> None:
+        if members != len(self.matrix):
+            rows = len(self.matrix)
+            raise CollectiveError(
+                f"{self.kind}: the matrix is {rows} x {rows}, but the group has {members} members"
+            )
+
+    def _matrix(self, members: int) -> Ints:
+        self._check_fits(members)
+        return np.array(self.matrix, np.int64).reshape(members, members)
+
+    def layout(
+        self, conditions: Conditions, rank_of: Ints, ranks: int, padded: bool = False
+    ) -> BufferLayout:
+        """Say where the chunks lie; if `padded`, every share begins a room as large as the largest share."""
+        return self._layout(conditions, self._ranks(rank_of, ranks), padded)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that :func:`collective_from_dict` reads back."""
+        return {name: value for name, value in super().to_dict().items() if name != "size"}

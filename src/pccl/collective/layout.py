@@ -1,0 +1,175 @@
+"""Where the chunks of a collective lie in the buffers of the ranks, and what every rank is promised.
+
+Every collective says by itself how its buffers lie, as NCCL and MPI define them (``Collective.layout``); here is what
+it says, and the two arrangements that most of them use. A promise (``Collective.promise``) follows from conditions and
+layout alone, so that whoever executes a program can check its results without knowing the collective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pccl._arrays import Column, Ints, offsets_of
+from pccl.collective.conditions import Conditions
+
+__all__ = ["BufferLayout", "Promise", "Ranks", "Shares", "kept", "side_by_side"]
+
+
+@dataclass(frozen=True, eq=False)
+class BufferLayout:
+    """Offsets and sizes in bytes; arrays have one entry per chunk of the collective, or per rank.
+
+    Attributes
+    ----------
+    input_offset, output_offset
+        Per chunk: where it lies in the input of its sources, and in the output of its destinations.
+    input_bytes, output_bytes
+        Per rank: the size of its buffers.
+    shift
+        Per rank: with input and output in one buffer, byte ``x`` of the input is byte ``x + shift`` of the output;
+        ``None`` where that is not defined.
+    own
+        What stays on its rank and needs no transfer: rows of (rank, bytes, input offset, output offset).
+    """
+
+    input_offset: Ints
+    output_offset: Ints
+    input_bytes: Ints
+    output_bytes: Ints
+    shift: Ints | None
+    own: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """What every rank must end with, whatever the collective.
+
+    A row says that a part of the output of a rank is a chunk. A chunk is what its contributor has in its input, or the
+    sum of what all its contributors have there, at the same offset of each. What no row speaks of may hold anything.
+
+    Attributes
+    ----------
+    rank, output_offset, bytes, chunk
+        Per row: whose output, which part of it, and which chunk.
+    input_offset
+        Per chunk: where it lies in the input of its contributors.
+    contributor_offsets, contributor_ranks
+        The contributors of chunk ``c`` are ``contributor_ranks[contributor_offsets[c]:contributor_offsets[c + 1]]``.
+
+    Notes
+    -----
+    Chunks are numbered as in the conditions; those that follow are what ranks keep for themselves. Nothing here depends
+    on the unit: a collective whose "bytes" are the chunks of a file gives a promise that counts in them.
+    """
+
+    rank: Ints
+    output_offset: Ints
+    bytes: Ints
+    chunk: Ints
+    input_offset: Ints
+    contributor_offsets: Ints
+    contributor_ranks: Ints
+
+    @classmethod
+    def of(cls, conditions: Conditions, layout: BufferLayout, rank_of: Ints) -> Promise:
+        """What the conditions of one collective promise when its buffers lie in this way."""
+        chunk = np.repeat(np.arange(len(conditions)), conditions.num_destinations)
+        own_rank, own_bytes, own_input, own_output = layout.own.T
+        own_chunk = len(conditions) + np.arange(len(layout.own))
+        contributors = [np.diff(conditions.source_offsets), np.ones_like(own_chunk)]
+        return cls(
+            rank=np.concatenate([rank_of[conditions.destination_ids], own_rank]),
+            output_offset=np.concatenate([layout.output_offset[chunk], own_output]),
+            bytes=np.concatenate([conditions.bytes[chunk], own_bytes]),
+            chunk=np.concatenate([chunk, own_chunk]),
+            input_offset=np.concatenate([layout.input_offset, own_input]),
+            contributor_offsets=offsets_of(np.concatenate(contributors)),
+            contributor_ranks=np.concatenate([rank_of[conditions.source_ids], own_rank]),
+        )
+
+    def contributors(self, chunk: int) -> Ints:
+        """The ranks whose inputs make up a chunk: one, or all that are added up."""
+        first, last = self.contributor_offsets[chunk : chunk + 2]
+        return self.contributor_ranks[first:last]
+
+    def expected(self, inputs: Sequence[Column]) -> list[tuple[Ints, Column]]:
+        """Per rank: which places of its output are promised, and what they must hold.
+
+        Parameters
+        ----------
+        inputs
+            The input of every rank, with one value (or row of values) for each byte.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> promise = pccl.AllReduce("2B").promise(np.arange(2), 2)
+        >>> places, values = promise.expected([np.array([1, 2]), np.array([10, 20])])[1]
+        >>> places.tolist(), values.tolist()
+        ([0, 1], [11, 22])
+        """
+        places: list[list[Ints]] = [[np.zeros(0, np.int64)] for _ in inputs]
+        values: list[list[Column]] = [[sample[:0]] for sample in inputs]
+        columns = (self.rank, self.output_offset, self.bytes, self.chunk)
+        for rank, offset, size, chunk in zip(*(c.tolist() for c in columns), strict=True):
+            low = int(self.input_offset[chunk])
+            parts = [inputs[other][low : low + size] for other in self.contributors(chunk)]
+            places[rank].append(np.arange(offset, offset + size))
+            values[rank].append(np.sum(parts, axis=0))
+        return [
+            (np.concatenate(where), np.concatenate(what))
+            for where, what in zip(places, values, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Who is who: the rank of each device (or -1), how many ranks there are, and the ranks of the group's members."""
+
+    of_device: Ints
+    count: int
+    members: Ints
+
+
+class Shares:
+    """A buffer with one share for every rank, in the order of the ranks.
+
+    Attributes
+    ----------
+    size
+        Per rank: the size of its share. Ranks that only relay have one as well, as large as the largest, because
+        runtimes count shares by ranks.
+    first
+        Per rank: where its share begins.
+    whole
+        Per rank: the size of a buffer of all shares.
+    """
+
+    def __init__(self, sizes: Ints, ranks: Ranks) -> None:
+        self.size = np.full(ranks.count, sizes.max(initial=0))
+        self.size[ranks.members] = sizes
+        offsets = offsets_of(self.size)
+        self.first = offsets[:-1]
+        self.whole = np.full(ranks.count, offsets[-1])
+
+
+def side_by_side(
+    conditions: Conditions, ranks: int, shift: Ints | None, own: Ints | None = None
+) -> BufferLayout:
+    """Every chunk has a place of its own, one after another and the same on all ranks, in input and output."""
+    offsets = offsets_of(conditions.bytes)
+    place = offsets[:-1]
+    whole = np.full(ranks, offsets[-1])
+    return BufferLayout(place, place, whole, whole, shift, kept() if own is None else own)
+
+
+def kept(
+    rank: ArrayLike = (), size: ArrayLike = 0, read: ArrayLike = 0, write: ArrayLike = 0
+) -> Ints:
+    """The rows of ``BufferLayout.own`` with these columns."""
+    columns = np.broadcast_arrays(*(np.asarray(c, np.int64) for c in (rank, size, read, write)))
+    return np.stack(columns, axis=1)
