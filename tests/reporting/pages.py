@@ -37,6 +37,20 @@ def hostile() -> pccl.Algorithm:
 
 
 @cache
+def relayed() -> pccl.Algorithm:
+    """A group in which chunks go through NPUs that take no part."""
+    corners = pccl.AllToAll("4MiB", group=(0, 2, 6, 8), chunks=1)
+    return pccl.synthesize(pccl.topology.mesh(3, 3), corners, effort="fast")
+
+
+@cache
+def unequal() -> pccl.Algorithm:
+    """Shares of different sizes."""
+    matrix = [[0, 1024, 2048], [4096, 0, 1024], [1024, 1024, 0]]
+    return pccl.synthesize(pccl.topology.ring(3), pccl.AllToAllV(matrix=matrix), effort="fast")
+
+
+@cache
 def million() -> pccl.Algorithm:
     """A million transfers over the links of a thousand NPUs: they make no sense, but there are very many."""
     topology = pccl.topology.mesh(10, 10, 10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -13,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pccl
-from pccl.reporting.page import findings
+from pccl.analysis import comparison
 from pccl.reporting.page.columns import pack
+from pccl.reporting.page.commands import commands
 from pccl.reporting.page.traffic import load_over_time, sample
 from tests.algorithm.examples import LINE, schedule
 from tests.end_to_end.program import pccl as program
@@ -101,7 +103,9 @@ def test_the_text_says_what_was_asked_and_found(outline):
     for text in (
         "all-to-all and all-reduce on mesh:8x8", *map(str, algorithm.collectives), algorithm.duration_text,
         bound.reason, f"{int(algorithm.duration) / int(bound.value) - 1:.1%}", algorithm.provenance.method,
-        "pccl export two_groups.pccl --format perfetto -o two_groups.pftrace", "The algorithm was verified",
+        "pccl export two_groups.pccl --format perfetto -o two_groups.pftrace",
+        "pccl export two_groups.pccl --format msccl -o two_groups.xml --all-ranks --collective 0",
+        "The algorithm was verified",
         "Moving chunks are all chunks with all their transfers.",
     ):  # fmt: skip
         assert text in outline.text
@@ -164,11 +168,10 @@ def test_long_algorithms_count_in_longer_ticks(tmp_path):
 
 def held_in(algorithm, collective, link, begin, end):
     t = algorithm.transfers
-    lag = np.where(algorithm.topology.exclusive, algorithm.topology.latency, 0)
     rows = np.flatnonzero(
         (t.link == link) & (algorithm.conditions.collective[t.chunk] == collective)
     )
-    ends = t.start + t.transmission + lag[t.link]
+    ends = t.start + t.hold
     return sum(max(0.0, min(ends[i], end) - max(t.start[i], begin)) for i in rows)
 
 
@@ -261,24 +264,90 @@ def test_a_wrong_algorithm_has_no_page(tmp_path):
 
 
 def test_baselines_that_take_long_run_on_request_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(findings, "MOST_TRANSFERS", 10)
+    monkeypatch.setattr(comparison, "QUICK_TRANSFERS", 10)
     algorithm = pccl.synthesize(
         pccl.topology.mesh(3, 3), pccl.AllToAll("9kB", chunks=1), effort="fast"
     )
-    found = {rival.name: rival for rival in findings.find(algorithm).rivals}
-    assert found["direct"].time is None
-    assert found["direct"].reason == "beyond 10 transfers only on request, with --baseline NAME"
-    assert found["ring"].reason == "does not support all-to-all"
-    assert found["confined"].time is not None
-    asked = findings.find(algorithm, ["direct"], bound=False)
-    assert (
-        asked.rivals[0].time
-        == pccl.baseline("direct", algorithm.topology, *algorithm.collectives).duration
-    )
-    assert asked.bound is None
-    assert asked.gap is None
+    page = tmp_path / "report.html"
+    pccl.report(algorithm, page)
+    text = Outline(page.read_text(encoding="utf-8")).text
+    assert "direct, bruck, hierarchical (beyond 10 transfers only on request)" in text
+    assert "(does not support all-to-all)" in text
+    assert pccl.report(algorithm, page, baselines=["direct"], bound=False)["baselines"] == "direct"
+    text = Outline(page.read_text(encoding="utf-8")).text
+    direct = pccl.baseline("direct", algorithm.topology, *algorithm.collectives)
+    assert f"{direct.duration / algorithm.duration:.2f}×" in text
+    assert "Lower bound" not in text
+    assert "Gap" not in text
+
+
+def test_a_baseline_that_does_not_apply_is_refused_if_it_was_asked_for(tmp_path):
+    algorithm = pages.two_groups()
     with pytest.raises(pccl.PcclError, match="there is no baseline 'rings'; there are direct"):
-        findings.find(algorithm, ["rings"])
+        pccl.report(algorithm, tmp_path / "a.html", baselines=["rings"])
+    with pytest.raises(pccl.PcclError, match="'ring': does not support all-to-all"):
+        pccl.report(algorithm, tmp_path / "a.html", baselines=["ring"])
+    assert not list(tmp_path.iterdir())
+
+
+# --- what to do next -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["two_groups", "hostile", "relayed", "unequal"])
+def test_the_commands_of_a_page_work(tmp_path, monkeypatch, name):
+    algorithm = getattr(pages, name)()
+    monkeypatch.chdir(tmp_path)
+    algorithm.save("a b.pccl")
+    lines = [line for _, line in commands(algorithm, "a b.pccl")]
+    exported = [line.split("--format ")[1].split()[0] for line in lines if "--format" in line]
+    assert {"msccl", "chakra", "perfetto", "json", "csv"} <= set(exported)
+    for line in lines:
+        words = shlex.split(line)
+        assert words[0] == "pccl"
+        result = program(*words[1:])
+        assert result.exit_code == 0, result.output
+
+
+def test_formats_that_refuse_an_algorithm_have_no_command():
+    conditions = [pccl.Condition(0, 2, "1MiB"), pccl.Condition(1, 2, "1MiB")]
+    algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.Custom(conditions))
+    lines = [line for _, line in commands(algorithm, None)]
+    assert lines[0] == 'algorithm.save("algorithm.pccl")'
+    assert not any("--format msccl" in line for line in lines)
+    assert any("--format json" in line for line in lines)
+
+
+def test_runtimes_are_not_tried_with_very_many_transfers():
+    lines = [line for _, line in commands(pages.million(), "million.pccl")]
+    assert not any("--format msccl" in line for line in lines)
+    assert any("--format perfetto" in line for line in lines)
+
+
+# --- one rule --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_the_page_says_the_busy_share_that_everybody_says(tmp_path, exclusive):
+    """With exclusive links, latency counts for all of them or for none."""
+    ring = pccl.topology.ring(4, bandwidth="50GB/s", latency="5us", exclusive=exclusive)
+    algorithm = pccl.synthesize(ring, pccl.AllGather("4MiB", chunks=2))
+    algorithm.save(tmp_path / "a.pccl")
+    pccl.report(algorithm, tmp_path / "a.html", baselines=False)
+    text = Outline((tmp_path / "a.html").read_text(encoding="utf-8")).text
+    document, columns = pages.contents(tmp_path / "a.html")
+    simulated = pccl.simulate(algorithm).utilization
+    assert np.allclose(columns["busy"], simulated)
+    rows = document["intervals"]
+    share = columns["share"].reshape(-1, rows).mean(axis=1) / 255
+    assert np.allclose(share, simulated[columns["row_link"]], atol=0.003)
+    assert np.isclose(columns["usage"].mean(), simulated.mean(), atol=1e-5)
+    said = f"{simulated.mean():.1%}"
+    assert f"Links busy{said}on average" in text
+    assert f"{pccl.compare(algorithm, []).ours.links_busy:.1%}" == said
+    assert f"links        {said} busy on average" in program("show", tmp_path / "a.pccl").stdout
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
 
 
 def test_the_program_writes_reports(tmp_path):

@@ -1,10 +1,10 @@
 """A page about an algorithm that any browser opens, also without a network.
 
 writer     report(), which puts the page together from its parts
-findings   the bound, and the baselines that run in reasonable time
 traffic    how busy links are over time, and a sample of chunks
 data       what the scripts of the page work with; columns packs it
-text       the parts of the page that are text and tables
+text       what the page says in words
+tables     baselines, links, chunks and usage as tables
 commands   what to do with the algorithm next, as commands that work
 assets/    the page itself, its style and its scripts
 """

@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pccl._arrays import Column
 
 __all__ = ["pack"]
 
 
-def pack(columns: Mapping[str, NDArray[Any]]) -> tuple[list[list[object]], str]:
-    """A directory of the columns (name, type, length), and all of them deflated, as base64.
+def pack(columns: Mapping[str, Column]) -> tuple[list[list[object]], str]:
+    """Return a directory of the columns (name, type, length), and all of them deflated, as base64.
 
     Whole numbers take as few bytes as the largest needs; all first bytes of a column come before all second ones, since
     that deflates better.
@@ -25,7 +25,8 @@ def pack(columns: Mapping[str, NDArray[Any]]) -> tuple[list[list[object]], str]:
     >>> directory
     [['link', 'u2', 2], ['share', 'f4', 1]]
     """
-    directory, parts = [], []
+    directory: list[list[object]] = []
+    parts = []
     for name, column in columns.items():
         short, values = _shortened(np.ravel(column))
         directory.append([name, short, len(values)])
@@ -33,7 +34,7 @@ def pack(columns: Mapping[str, NDArray[Any]]) -> tuple[list[list[object]], str]:
     return directory, base64.b64encode(zlib.compress(b"".join(parts), 6)).decode("ascii")
 
 
-def _shortened(column: NDArray[Any]) -> tuple[str, NDArray[Any]]:
+def _shortened(column: Column) -> tuple[str, Column]:
     if column.dtype.kind == "f":
         return "f4", np.ascontiguousarray(column, "<f4")
     largest = int(column.max(initial=0))

@@ -5,31 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pccl._arrays import Indices, Ints
+from pccl._arrays import Column, Indices, Ints
 from pccl.algorithm import Algorithm
-from pccl.collective import format_group
-from pccl.reporting.layouts.drawing import Drawing
+from pccl.reporting.groups import process_groups, shortened
+from pccl.reporting.layouts import Drawing
 from pccl.reporting.page.traffic import Load, Sample
 from pccl.topology.core import transmission_time
 from pccl.units import Bytes, BytesPerSecond, Picoseconds
 
-__all__ = ["busy_time", "columns", "document"]
+__all__ = ["page_data"]
 
-Columns = dict[str, NDArray[Any]]
-_TICKS = 2**32 - 1  # starts are counted in ticks that fit 32 bits
-_MOST_TEXT = 60
+# Starts are counted in ticks that fit 32 bits.
+_TICKS = 2**32 - 1
+_LONGEST_GROUP = 60
 
 
-def document(algorithm: Algorithm, drawing: Drawing, load: Load, shown: Sample) -> dict[str, Any]:
-    """Texts and numbers; what there is one of per device, link, chunk or transfer is in the columns."""
-    topology, sizes = algorithm.topology, _sizes(algorithm, shown)[0]
-    rates, latencies = topology.rates[0], np.unique(topology.latency)
-    groups = _groups(algorithm)
-    return {
-        "duration": int(algorithm.duration),
-        "tick": _tick(algorithm),
+def page_data(
+    algorithm: Algorithm, drawing: Drawing, load: Load, shown: Sample
+) -> tuple[dict[str, Any], dict[str, Column]]:
+    """Return texts and numbers for all of the page, and columns: one number per device, link, chunk or transfer."""
+    topology = algorithm.topology
+    t = algorithm.transfers
+    duration = int(algorithm.duration)
+    # One picosecond, unless the algorithm takes longer than four milliseconds.
+    tick = duration // _TICKS + 1
+    rates, rate_of_link = topology.rates
+    latencies, latency_of_link = np.unique(topology.latency, return_inverse=True)
+    sizes, size_of_chunk = np.unique(algorithm.conditions.bytes[shown.chunks], return_inverse=True)
+    groups, group_of_collective = process_groups(topology, algorithm.collectives)
+    document = {
+        "duration": duration,
+        "tick": tick,
         "intervals": load.share.shape[1],
         "apart": load.apart,
         "chunks": len(algorithm.conditions),
@@ -45,105 +52,53 @@ def document(algorithm: Algorithm, drawing: Drawing, load: Load, shown: Sample) 
         "sizes": [str(Bytes(size)) for size in sizes.tolist()],
         "transmission": transmission_time(sizes[:, None], rates[None, :]).ravel().tolist(),
         "collectives": [str(collective) for collective in algorithm.collectives],
-        "groups": [_shortened(text) for text in groups],
-        "group": [
-            list(groups).index(_group_text(collective)) for collective in algorithm.collectives
-        ],
+        "groups": [shortened(group.name, _LONGEST_GROUP) for group in groups],
+        "group": group_of_collective,
     }
-
-
-def columns(algorithm: Algorithm, drawing: Drawing, load: Load, shown: Sample) -> Columns:
-    """One number per device, link, row of the load, chunk or transfer."""
-    return _network(algorithm, drawing) | _load(load) | _chunks(algorithm, shown)
-
-
-def busy_time(algorithm: Algorithm) -> Ints:
-    """Per link: for how long it is held, in picoseconds."""
-    topology, t = algorithm.topology, algorithm.transfers
-    lag = np.where(topology.exclusive, topology.latency, 0)
-    busy = np.bincount(t.link, t.transmission, topology.num_links)
-    return (busy + lag * np.bincount(t.link, minlength=topology.num_links)).astype(np.int64)
-
-
-def _network(algorithm: Algorithm, drawing: Drawing) -> Columns:
-    topology, t = algorithm.topology, algorithm.transfers
-    groups = _groups(algorithm)
-    return {
+    columns: dict[str, Column] = {
         "kind": topology.kind,
         "x": drawing.x,
         "y": drawing.y,
         "src": topology.src,
         "dst": topology.dst,
         "curve": drawing.curves(gap=0.7 * drawing.radius),
-        "rate": topology.rates[1],
-        "latency": np.unique(topology.latency, return_inverse=True)[1],
-        "busy": busy_time(algorithm) / max(int(algorithm.duration), 1),
+        "rate": rate_of_link,
+        "latency": latency_of_link,
+        "busy": algorithm.utilization,
         "carried": np.bincount(t.link, minlength=topology.num_links),
         "bytes": np.bincount(t.link, t.bytes, topology.num_links),
-        "members": np.concatenate([np.arange(0), *groups.values()]),
-        "group_size": np.array([len(members) for members in groups.values()], np.int64),
-    }
-
-
-def _load(load: Load) -> Columns:
-    return {
+        "members": np.array([npu for group in groups for npu in group.npus], np.int64),
+        "group_size": np.array([len(group.npus) for group in groups], np.int64),
         "row_collective": load.collective,
         "row_link": load.link,
         "share": load.share,
         "usage": load.curve,
+        "size": size_of_chunk,
+        **_chunks(algorithm, shown),
+        "start": t.start[shown.transfers] // tick,
     }
+    return document, columns
 
 
-def _chunks(algorithm: Algorithm, shown: Sample) -> Columns:
-    conditions, t, rows, chunks = (
-        algorithm.conditions,
-        algorithm.transfers,
-        shown.transfers,
-        shown.chunks,
-    )
-    first = np.searchsorted(t.chunk[rows], np.append(chunks, len(conditions)))
+def _chunks(algorithm: Algorithm, shown: Sample) -> dict[str, Column]:
+    """Return what there is of each chunk that is shown, and of its transfers."""
+    conditions = algorithm.conditions
+    t = algorithm.transfers
+    chunks = shown.chunks
+    first = np.searchsorted(t.chunk[shown.transfers], np.append(chunks, len(conditions)))
     return {
         "chunk": chunks,
         "collective": conditions.collective[chunks],
-        "size": _sizes(algorithm, shown)[1],
         "hops": np.diff(first),
         **_ends("source", conditions.source_offsets, conditions.source_ids, chunks),
         **_ends("destination", conditions.destination_offsets, conditions.destination_ids, chunks),
-        "link": t.link[rows],
-        "start": t.start[rows] // _tick(algorithm),
-        "reduce": t.reduce[rows].astype(np.uint8),
+        "link": t.link[shown.transfers],
+        "reduce": t.reduce[shown.transfers].astype(np.uint8),
     }
 
 
-def _ends(name: str, offsets: Ints, ids: Indices, chunks: Ints) -> Columns:
-    """The first of the devices at one end of each chunk, and how many there are."""
+def _ends(name: str, offsets: Ints, ids: Indices, chunks: Ints) -> dict[str, Column]:
+    """Return the first of the devices at one end of each chunk, and how many there are."""
     count = offsets[chunks + 1] - offsets[chunks]
     padded = np.append(ids, 0)
     return {name: np.where(count > 0, padded[offsets[chunks]], 0), f"{name}s": count}
-
-
-def _sizes(algorithm: Algorithm, shown: Sample) -> tuple[Ints, Ints]:
-    values, of_chunk = np.unique(algorithm.conditions.bytes[shown.chunks], return_inverse=True)
-    return values, of_chunk.reshape(-1)
-
-
-def _tick(algorithm: Algorithm) -> int:
-    """Picoseconds that a tick takes: one, unless the algorithm takes longer than four milliseconds."""
-    return int(algorithm.duration) // _TICKS + 1
-
-
-def _groups(algorithm: Algorithm) -> dict[str, Ints]:
-    """The different process groups, by text, in the order of the collectives."""
-    npus = algorithm.topology.npus
-    return {
-        _group_text(c): npus if c.group is None else np.array(c.ranks, np.int64)
-        for c in algorithm.collectives
-    }
-
-
-def _group_text(collective: Any) -> str:
-    return "all NPUs" if collective.group is None else format_group(collective.ranks)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"

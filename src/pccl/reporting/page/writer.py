@@ -1,16 +1,9 @@
-"""``report``: everything about an algorithm in one page that opens anywhere, also without a network.
-
-findings   the bound, and the baselines that run in reasonable time
-html_traffic    how busy links are over time, and a sample of chunks
-html_data       what the scripts of the page work with; html_columns packs it
-html_text       the parts of the page that are text and tables
-assets/         the page itself, its style and its scripts
-"""
+"""``report``: everything about an algorithm in one page that opens anywhere, also without a network."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -21,18 +14,18 @@ from pccl._files import replacing
 from pccl._version import __version__
 from pccl.algorithm import Algorithm
 from pccl.algorithm import verify as check
+from pccl.analysis import Comparison, compare
 from pccl.errors import FormatError, PcclError
-from pccl.reporting.layouts.drawing import arrange
-from pccl.reporting.page import text
+from pccl.reporting.layouts import arrange
+from pccl.reporting.page import tables, text
 from pccl.reporting.page.columns import pack
-from pccl.reporting.page.data import busy_time, columns, document
-from pccl.reporting.page.findings import Findings, Report, find, late_chunks, worst_links
-from pccl.reporting.page.traffic import Load, Sample, load_over_time, sample
+from pccl.reporting.page.commands import MOST_TO_TRY, commands
+from pccl.reporting.page.data import page_data
+from pccl.reporting.page.traffic import Sample, load_over_time, sample
 
 __all__ = ["report"]
 
 SCRIPTS = ("data.js", "network.js", "charts.js", "page.js")
-_LISTED = 20  # worst links and latest chunks
 
 
 def report(
@@ -43,7 +36,7 @@ def report(
     bound: bool = True,
     verify: bool = True,
     source: str | Path | None = None,
-    progress: Report | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
 ) -> Mapping[str, str]:
     """Write a page about an algorithm: what was asked and found, and what happens on every link over time.
 
@@ -90,56 +83,46 @@ def report(
     if verify:
         check(algorithm)
     wanted = None if baselines is True else list(baselines or ())
-    findings = find(algorithm, wanted, bound=bound, progress=progress)
-    load, shown = load_over_time(algorithm), sample(algorithm)
-    page = _page(findings, load, shown, verify, None if source is None else str(source)).encode()
+    comparison = compare(algorithm, wanted, bound=bound, quick=True, progress=progress)
+    if wanted is not None:
+        for row in comparison.left_out:
+            raise PcclError(f"the baseline {row.name!r}: {row.reason}")
+    shown = sample(algorithm)
+    page = _page(comparison, shown, verify, None if source is None else str(source)).encode()
     with replacing(path) as file:
         file.write(page)
-    return _facts(findings, shown, len(page))
+    ran = [row.name for row in comparison.baselines if row.duration is not None]
+    part = f"{len(shown.chunks):,} of {len(algorithm.conditions):,}"
+    return {
+        "baselines": ", ".join(ran) or "none",
+        "chunks shown": "all" if shown.complete else part,
+        "page": f"{len(page) / 1e6:.2f} MB",
+    }
 
 
-def _page(findings: Findings, load: Load, shown: Sample, verified: bool, source: str | None) -> str:
-    algorithm = findings.algorithm
-    drawing = arrange(algorithm.topology)
-    directory, packed = pack(columns(algorithm, drawing, load, shown))
-    data = document(algorithm, drawing, load, shown) | {"columns": directory}
-    links = text.numbered_table(
-        "The busiest links", "link", ("From", "To", "Busy", "Bandwidth", "Latency"),
-        worst_links(algorithm, busy_time(algorithm), _LISTED), numeric=(2, 3, 4),
-    )  # fmt: skip
-    chunks = text.numbered_table(
-        "The chunks that are done last", "chunk", ("Collective", "From", "To", "Transfers", "Done"),
-        late_chunks(algorithm, _LISTED), numeric=(3, 4),
-    )  # fmt: skip
+def _page(comparison: Comparison, shown: Sample, verified: bool, source: str | None) -> str:
+    algorithm = comparison.algorithm
+    load = load_over_time(algorithm)
+    document, columns = page_data(algorithm, arrange(algorithm.topology), load, shown)
+    directory, packed = pack(columns)
     return Template(_asset("page.html")).substitute(
         title=escape(text.title(algorithm)),
         version=__version__,
         style=_asset("style.css"),
         asked=text.asked(algorithm),
-        found=text.found(findings, load),
-        rivals=text.rivals(findings),
-        left_out=text.left_out(findings),
-        usage=text.usage_table(algorithm, load.curve),
-        links=links,
-        chunks=chunks,
-        commands=text.commands(source),
+        found=text.found(comparison),
+        rivals=tables.rivals(comparison),
+        left_out=text.left_out(comparison),
+        usage=tables.usage(algorithm, load.curve),
+        links=tables.busiest_links(algorithm),
+        chunks=tables.last_chunks(algorithm),
+        commands=text.command_list(commands(algorithm, source)),
+        most_to_try=f"{MOST_TO_TRY:,}",
         notes=text.notes(algorithm, load, shown, verified),
-        document=_json(data),
+        document=_json(document | {"columns": directory}),
         packed=packed,
         script="\n".join(_asset(name) for name in SCRIPTS),
     )
-
-
-def _facts(findings: Findings, shown: Sample, size: int) -> dict[str, str]:
-    ran = [rival.name for rival in findings.rivals if rival.time is not None]
-    everything = len(shown.transfers) == len(findings.algorithm.transfers)
-    return {
-        "baselines": ", ".join(ran) or "none",
-        "chunks shown": "all"
-        if everything
-        else f"{len(shown.chunks):,} of {len(findings.algorithm.conditions):,}",
-        "page": f"{size / 1e6:.2f} MB",
-    }
 
 
 def _json(data: Any) -> str:

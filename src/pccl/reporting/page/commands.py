@@ -1,0 +1,81 @@
+"""What to do with an algorithm next: commands that work for this very algorithm."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import chain, combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pccl.algorithm import Algorithm
+from pccl.errors import PcclError
+from pccl.formats import FORMATS, Format, export
+
+__all__ = ["commands"]
+
+# Files for runtimes are executed before they are saved, which beyond this takes longer than all else about a page.
+MOST_TO_TRY = 20_000
+# Flags without which some algorithms are refused.
+_FLAGS = ("all_ranks", "padded")
+
+
+def commands(algorithm: Algorithm, source: str | None) -> list[tuple[str, str]]:
+    """Return commands, each with what it is for: verify, simulate, and export to all formats that take the algorithm.
+
+    Parameters
+    ----------
+    source
+        The file of the algorithm, if it has one.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> group = pccl.AllGather("4MiB", group=range(2), chunks=1)
+    >>> algorithm = pccl.synthesize(pccl.topology.ring(4), group)
+    >>> [line for _, line in commands(algorithm, "a.pccl")][:2]
+    ['pccl verify a.pccl', 'pccl simulate a.pccl --jitter 0.1']
+    """
+    file = source or "algorithm.pccl"
+    quoted = shlex.quote(file)
+    found = [] if source else [("Save the algorithm, in Python", f'algorithm.save("{file}")')]
+    found.append(("Check it again", f"pccl verify {quoted}"))
+    found.append(("Run it on slower or unsteady links", f"pccl simulate {quoted} --jitter 0.1"))
+    for entry in FORMATS.values():
+        options = _options_that_work(algorithm, entry)
+        if options is not None:
+            ending = entry.suffixes[0] if entry.suffixes else f"-{entry.name}"
+            out = shlex.quote(Path(file).stem + ending)
+            line = f"pccl export {quoted} --format {entry.name} -o {out}{_flags(entry, options)}"
+            found.append((f"For {entry.name}: {entry.description}", line))
+    return found
+
+
+def _options_that_work(algorithm: Algorithm, entry: Format) -> dict[str, Any] | None:
+    """Return options with which the format takes the algorithm; None if it refuses it, or if a try takes too long."""
+    known = [option.name for option in entry.options]
+    several = len(algorithm.collectives) > 1 and "collective" in known
+    needed: dict[str, Any] = {"collective": 0} if several else {}
+    if len(algorithm.transfers) > MOST_TO_TRY:
+        # What is only written refuses nothing; a runtime may.
+        return None if entry.checker else needed
+    flags = [name for name in _FLAGS if name in known]
+    tries = chain.from_iterable(combinations(flags, count) for count in range(len(flags) + 1))
+    with TemporaryDirectory() as folder:
+        for number, chosen in enumerate(tries):
+            options = needed | dict.fromkeys(chosen, True)
+            try:
+                export(algorithm, Path(folder) / str(number), entry.name, **options)
+            except PcclError:
+                continue
+            return options
+    return None
+
+
+def _flags(entry: Format, options: dict[str, Any]) -> str:
+    texts = [
+        f" {option.flag}" if option.kind == "flag" else f" {option.flag} {options[option.name]}"
+        for option in entry.options
+        if option.name in options
+    ]
+    return "".join(texts)
