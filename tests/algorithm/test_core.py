@@ -14,11 +14,13 @@ from pccl import (
     Algorithm,
     AllGather,
     AllReduce,
+    Bound,
     Broadcast,
     Link,
     Provenance,
     SendRecv,
     Topology,
+    Transfers,
     VerificationError,
 )
 from pccl.algorithm.core import time_text
@@ -174,6 +176,32 @@ def test_text_for_people() -> None:
         "links        33.3% busy on average, the busiest 66.7%",
         "found by     by hand, seed 7, in 1.5 s (pccl 9.9)",
     ]
+
+
+def test_an_algorithm_knows_its_bound() -> None:
+    assert (RELAY.bound, RELAY.gap) == (None, None)
+    t = RELAY.transfers
+    bound = Bound("cut", Picoseconds(2 * US), {"devices": (0,)}, reason="what must leave devices 0")
+    bounded = Algorithm.build(
+        LINE, RELAY.collectives, t.chunk, t.link, t.start, t.reduce, bound=bound
+    )
+    assert bounded == RELAY, "what is known about it does not change what it does"
+    assert (bounded.bound, bounded.gap) == (bound, 0.5)
+    assert bounded.summary().splitlines()[-2:] == [
+        "bound        2us, what must leave devices 0; no algorithm is faster",
+        "gap          50.0% above the bound",
+    ]
+    nothing = dataclasses.replace(RELAY, bound=Bound("latency", Picoseconds(0)))
+    assert nothing.gap == 0
+
+
+def test_transfers_need_no_collectives() -> None:
+    t = RELAY.transfers
+    order = [3, 0, 2, 1]
+    again = Transfers.of(
+        LINE, RELAY.conditions, t.chunk[order], t.link[order], t.start[order], t.reduce[order]
+    )
+    assert all(np.array_equal(getattr(again, name), getattr(t, name)) for name in COLUMNS)
 
 
 def test_text_about_many_collectives() -> None:

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 import pccl
-from pccl.bounds import bound_of, proofs
-from pccl.bounds.prices import _by_program, _by_rising
+from pccl.bounds import bound_of, check, cut, latency, prices
+from pccl.bounds.case import Case
+from pccl.bounds.price_search import _by_program, _by_rising
 from pccl.collective import compile_conditions
+from pccl.units import Picoseconds
 from tests.strategies import problems, synthesized
 
 STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s
@@ -20,7 +22,7 @@ MANY = 64  # chunks, so that the first chunk's way does not matter
 
 def steps(topology, *collectives, chunks=1):
     bound = pccl.lower_bound(topology, *collectives)
-    bound.check(topology, compile_conditions(topology, collectives))
+    check(bound, topology, compile_conditions(topology, collectives))
     return bound.value / STEP / chunks
 
 
@@ -121,9 +123,9 @@ def test_rising_prices_get_where_the_program_gets(two_sides):
         _by_rising(two_sides, demand, rate, crossing),
     ):
         price = np.rint(found / found.max() * 1e6).astype(np.int64)
-        assert proofs.prices(two_sides, conditions, price) / STEP / MANY == pytest.approx(
-            7 / 3, rel=0.02
-        )
+        assert prices.prove(
+            two_sides, conditions, {"prices": tuple(price)}, False
+        ) / STEP / MANY == pytest.approx(7 / 3, rel=0.02)
 
 
 def test_every_member_of_an_all_reduce_sends_and_receives():
@@ -145,7 +147,7 @@ def test_whole_chunks_prove_more(kind):
     assert bound_of(mesh, conditions).value == 7.5 * STEP
     bound = bound_of(mesh, conditions, whole_chunks=True)
     assert bound.value == 8 * STEP
-    bound.check(mesh, conditions)
+    check(bound, mesh, conditions)
 
 
 def test_whole_chunks_take_time_to_get_to_the_cut():
@@ -165,7 +167,7 @@ def test_who_may_cut_data_freely_is_not_bound_by_the_way_of_a_chunk():
     slow = pccl.topology.line(3, bandwidth="1GB/s", latency="1us")
     bound = pccl.lower_bound(slow, way)
     assert (bound.kind, bound.value) == ("latency", 2 * (STEP + 1000))
-    bound.check(slow, compile_conditions(slow, [way]))
+    check(bound, slow, compile_conditions(slow, [way]))
 
 
 @settings(max_examples=150, deadline=None)
@@ -176,7 +178,7 @@ def test_nobody_beats_the_bound(problem):
     duration = synthesized(problem).duration
     for whole_chunks in (False, True):
         bound = bound_of(topology, conditions, whole_chunks=whole_chunks)
-        bound.check(topology, conditions)
+        check(bound, topology, conditions)
         assert bound.value <= duration
 
 
@@ -189,11 +191,9 @@ def test_a_certificate_proves_no_more_than_it_does(collective):
     conditions = compile_conditions(topology, [collective])
     for whole_chunks in (False, True):
         bound = bound_of(topology, conditions, whole_chunks=whole_chunks)
-        bound.check(topology, conditions)
+        check(bound, topology, conditions)
         with pytest.raises(pccl.VerificationError, match="but its certificate proves"):
-            replace(bound, value=pccl.units.Picoseconds(bound.value + 1)).check(
-                topology, conditions
-            )
+            check(replace(bound, value=Picoseconds(bound.value + 1)), topology, conditions)
 
 
 def test_prices_must_be_prices(two_sides):
@@ -202,9 +202,73 @@ def test_prices_must_be_prices(two_sides):
         pccl.lower_bound(two_sides, collective),
         compile_conditions(two_sides, [collective]),
     )
-    for prices in ((), bound.prices[1:], (-1, *bound.prices[1:])):
+    for wrong in ((), bound.prices[1:], (-1, *bound.prices[1:]), (2**62, *bound.prices[1:])):
         with pytest.raises(pccl.VerificationError, match="proves 0"):
-            replace(bound, prices=prices).check(two_sides, conditions)
+            check(replace(bound, certificate={"prices": wrong}), two_sides, conditions)
+
+
+def slow_latency(topology, conditions):
+    """The longest of all ways between ends, by relaxing every link again and again."""
+    best = 0
+    for chunk in range(len(conditions)):
+        size = int(conditions.bytes[chunk])
+        for source in conditions.sources(chunk).tolist():
+            time = {source: 0}
+            for _ in range(topology.num_devices):
+                for link in range(topology.num_links):
+                    src, dst = int(topology.src[link]), int(topology.dst[link])
+                    if src in time:
+                        transmission = -(-size * 10**12 // int(topology.bandwidth[link]))
+                        arrival = time[src] + int(topology.latency[link]) + transmission
+                        time[dst] = min(time.get(dst, arrival), arrival)
+            best = max([best, *(time[d] for d in conditions.destinations(chunk).tolist())])
+    return best
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems())
+def test_the_longest_way_is_found(problem):
+    topology, collectives = problem
+    conditions = compile_conditions(topology, collectives)
+    every = np.zeros(len(conditions), np.bool_)
+    ((certificate, whole),) = latency.find(Case(topology, conditions, True, every))
+    assert latency.prove(topology, conditions, certificate, whole) == slow_latency(
+        topology, conditions
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems())
+def test_a_certificate_holds_however_data_are_cut(problem):
+    """What was proven before the number of chunks was chosen is still proven for the algorithm that was found."""
+    topology, collectives = problem
+    bound = pccl.lower_bound(topology, *collectives)
+    algorithm = synthesized(problem)
+    assert int(bound.value) <= algorithm.duration
+    check(bound, topology, algorithm.conditions)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        pccl.Bound("guess", Picoseconds(1)),
+        pccl.Bound("cut", Picoseconds(1)),
+        pccl.Bound("cut", Picoseconds(1), {"devices": (0, 99)}),
+        pccl.Bound("cut", Picoseconds(1), {"devices": ()}),
+        pccl.Bound("cut", Picoseconds(1), {"devices": (2**70,)}),
+        pccl.Bound("latency", Picoseconds(1)),
+        pccl.Bound("latency", Picoseconds(1), {"devices": (0, 0)}),
+        pccl.Bound("latency", Picoseconds(1), {"devices": (0, 99)}),
+        pccl.Bound("latency", Picoseconds(1), {"devices": (0, 1, 2)}),
+        pccl.Bound("prices", Picoseconds(1), {"prices": (2**70,) * 8}),
+        pccl.Bound("prices", Picoseconds(1), {"prices": (2**61,) * 8}),
+        pccl.Bound("prices", Picoseconds(1), {"prices": (0,) * 8}),
+    ],
+)
+def test_certificates_from_anywhere_are_refused(bound):
+    ring = network(pccl.topology.ring, 4)
+    with pytest.raises(pccl.VerificationError, match="bound"):
+        check(bound, ring, compile_conditions(ring, [pccl.AllGather("4kB")]))
 
 
 def test_bounds_say_why():
@@ -240,8 +304,7 @@ def test_links_of_no_use_earn_nothing():
         [0],
         [0, 4],
     ):  # the link from 4 to 5 leaves the set as well, but nothing gets there
-        mask = np.isin(np.arange(6), inside)
-        assert proofs.cut_of_chunks(topology, conditions, mask) == STEP
+        assert cut.prove(topology, conditions, {"devices": tuple(inside)}, True) == STEP
 
 
 def test_nothing_to_send_is_said():

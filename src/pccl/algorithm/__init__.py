@@ -1,5 +1,6 @@
 """The result: transfers in columns, a file to keep them in, and the verifier that trusts nobody.
 
+bound     what a lower bound says: an algorithm knows the one that was proven with it
 core      Algorithm, its transfers and its provenance
 holding   for how long links are held, interval by interval
 stays     how long chunks stay in switches with finite buffers
@@ -10,8 +11,9 @@ verify    every rule of the network and every promise of the collectives, checke
 
 from __future__ import annotations
 
+from pccl.algorithm.bound import Bound
 from pccl.algorithm.core import Algorithm, Provenance, Transfers
 from pccl.algorithm.storage import load, save
 from pccl.algorithm.verify import verify
 
-__all__ = ["Algorithm", "Provenance", "Transfers", "load", "save", "verify"]
+__all__ = ["Algorithm", "Bound", "Provenance", "Transfers", "load", "save", "verify"]

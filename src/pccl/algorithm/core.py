@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from pccl._arrays import Bools, Column, Floats, Indices, Ints, stable_order
 from pccl._version import __version__
+from pccl.algorithm.bound import Bound
 from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import VerificationError
 from pccl.topology import Topology
@@ -52,6 +53,37 @@ class Transfers:
     link: Indices
     start: Ints
     reduce: Bools
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        conditions: Conditions,
+        chunk: ArrayLike,
+        link: ArrayLike,
+        start: ArrayLike,
+        reduce: ArrayLike = False,
+    ) -> Transfers:
+        """Return transfers in order; columns may come in any order, and `reduce` once for all of them."""
+        chunk = _whole_numbers(chunk, "chunk")
+        link = _whole_numbers(link, "link")
+        start = _whole_numbers(start, "start")
+        reduce = np.asarray(reduce)
+        if reduce.ndim == 0:
+            reduce = np.broadcast_to(reduce, chunk.shape)
+        columns = [chunk, link, start, reduce]
+        if len({column.shape for column in columns}) != 1:
+            lengths = [column.size for column in columns]
+            raise VerificationError(f"transfer columns differ in length: {lengths}")
+        _refuse_unknown(chunk, "chunk", len(conditions))
+        _refuse_unknown(link, "link", topology.num_links)
+        dtypes = (np.int32, np.int32, np.int64, np.bool_)
+        columns = [np.ascontiguousarray(*pair) for pair in zip(columns, dtypes, strict=True)]
+        # Views are made read-only, so that the columns of the caller stay as they are.
+        columns = [column.view() for column in _in_order(columns, len(conditions))]
+        for column in columns:
+            column.setflags(write=False)
+        return cls(topology, conditions, *columns)
 
     def __len__(self) -> int:
         return len(self.chunk)
@@ -113,12 +145,24 @@ class Algorithm:
     """A collective algorithm: which chunk goes over which link when.
 
     Build one from columns with :meth:`build`; :func:`pccl.synthesize` does, and so do importers and baselines.
+
+    Attributes
+    ----------
+    topology, collectives
+        What was asked for.
+    transfers
+        What was found.
+    provenance
+        How it was found.
+    bound
+        A time that no algorithm for this can beat, if one was proven when it was found.
     """
 
     topology: Topology
     collectives: tuple[Collective, ...]
     transfers: Transfers
     provenance: Provenance = field(default_factory=Provenance)
+    bound: Bound | None = None
 
     @classmethod
     def build(
@@ -131,45 +175,14 @@ class Algorithm:
         reduce: ArrayLike = False,
         *,
         provenance: Provenance | None = None,
+        bound: Bound | None = None,
         conditions: Conditions | None = None,
     ) -> Algorithm:
         """Put transfers in order and join them with what they are for; columns may come in any order."""
         if conditions is None:
             conditions = compile_conditions(topology, collectives)
-        columns = [
-            _whole(chunk, "chunk"),
-            _whole(link, "link"),
-            _whole(start, "start"),
-            np.asarray(reduce),
-        ]
-        if columns[3].ndim == 0:
-            columns[3] = np.broadcast_to(columns[3], columns[0].shape)
-        if len({column.shape for column in columns}) != 1:
-            raise VerificationError(
-                f"transfer columns differ in length: {[column.size for column in columns]}"
-            )
-        for column, name, limit in (
-            (columns[0], "chunk", len(conditions)),
-            (columns[1], "link", topology.num_links),
-        ):
-            outside = (column < 0) | (column >= limit)
-            if np.any(outside):
-                row = int(np.argmax(outside))
-                raise VerificationError(
-                    f"transfer {row}: there is no {name} {column[row]}, only {limit}"
-                )
-        dtypes = (np.int32, np.int32, np.int64, np.bool_)
-        columns = [
-            np.ascontiguousarray(column, dtype)
-            for column, dtype in zip(columns, dtypes, strict=True)
-        ]
-        columns = [
-            column.view() for column in _in_order(columns, len(conditions))
-        ]  # not to freeze those of the caller
-        for column in columns:
-            column.setflags(write=False)
-        transfers = Transfers(topology, conditions, *columns)
-        return cls(topology, tuple(collectives), transfers, provenance or Provenance())
+        transfers = Transfers.of(topology, conditions, chunk, link, start, reduce)
+        return cls(topology, tuple(collectives), transfers, provenance or Provenance(), bound)
 
     @property
     def conditions(self) -> Conditions:
@@ -181,8 +194,17 @@ class Algorithm:
         """When the last chunk arrives."""
         return Picoseconds(self.transfers.arrival.max(initial=0))
 
+    @property
+    def gap(self) -> float | None:
+        """By which share the duration exceeds the bound: 0.05 for 5 %; None without a bound."""
+        if self.bound is None:
+            return None
+        if not self.bound.value:
+            return 0.0
+        return int(self.duration) / int(self.bound.value) - 1
+
     def __eq__(self, other: object) -> bool:
-        """Whether both do the same: provenance does not count."""
+        """Whether both do the same: provenance and bound do not count."""
         if not isinstance(other, Algorithm):
             return NotImplemented
         return (
@@ -224,17 +246,21 @@ class Algorithm:
             shown.append(f"and {len(self.collectives) - len(shown)} more")
         busiest = self.utilization.max(initial=0.0)
         average = self.utilization.mean() if self.topology.num_links else 0.0
-        volume = int(self.transfers.bytes.sum())
-        return {
+        volume = size_text(int(self.transfers.bytes.sum()))
+        made = self.provenance
+        facts = {
             "topology": repr(self.topology).removeprefix("Topology(").removesuffix(")"),
             "collectives": f"\n{'':<13}".join(shown),
             "chunks": f"{len(self.conditions):,}",
-            "transfers": f"{len(self.transfers):,}, moving {size_text(volume)} in all",
+            "transfers": f"{len(self.transfers):,}, moving {volume} in all",
             "duration": self.duration_text,
             "links": f"{average:.1%} busy on average, the busiest {busiest:.1%}",
-            "found by": f"{self.provenance.method}, seed {self.provenance.seed}, in {self.provenance.seconds:.3g} s "
-            f"(pccl {self.provenance.version})",
+            "found by": f"{made.method}, seed {made.seed}, in {made.seconds:.3g} s (pccl {made.version})",
         }
+        if self.bound is not None:
+            facts["bound"] = f"{self.bound}; no algorithm is faster"
+            facts["gap"] = f"{self.gap:.1%} above the bound"
+        return facts
 
     @cached_property
     def utilization(self) -> Floats:
@@ -242,7 +268,7 @@ class Algorithm:
         return self.transfers.link_busy / max(int(self.duration), 1)
 
 
-def _whole(values: ArrayLike, name: str) -> Column:
+def _whole_numbers(values: ArrayLike, name: str) -> Column:
     column = np.asarray(values)
     if column.ndim != 1 or (column.dtype.kind not in "iu" and len(column)):
         raise VerificationError(
@@ -255,11 +281,19 @@ def _whole(values: ArrayLike, name: str) -> Column:
     return column if len(column) else column.astype(np.int64)
 
 
+def _refuse_unknown(column: Column, name: str, limit: int) -> None:
+    outside = (column < 0) | (column >= limit)
+    if np.any(outside):
+        row = int(np.argmax(outside))
+        raise VerificationError(f"transfer {row}: there is no {name} {column[row]}, only {limit}")
+
+
 def _in_order(columns: list[Column], chunks: int) -> list[Column]:
-    """Sort by chunk, start and link; transfers usually come with those of a chunk in order already."""
+    """Sort by chunk, start and link; usually the transfers of a chunk are in order already."""
     if _is_in_order(*columns[:3]):
         return columns
-    columns = [column[order] for order in [stable_order(columns[0], chunks)] for column in columns]
+    by_chunk = stable_order(columns[0], chunks)
+    columns = [column[by_chunk] for column in columns]
     if _is_in_order(*columns[:3]):
         return columns
     order = np.lexsort((columns[1], columns[2], columns[0]))
@@ -267,6 +301,7 @@ def _in_order(columns: list[Column], chunks: int) -> list[Column]:
 
 
 def _is_in_order(chunk: Column, link: Column, start: Column) -> bool:
-    same, later = chunk[1:] == chunk[:-1], start[1:] > start[:-1]
-    later |= (start[1:] == start[:-1]) & (link[1:] >= link[:-1])
-    return bool(np.all((chunk[1:] > chunk[:-1]) | (same & later)))
+    same_chunk = chunk[1:] == chunk[:-1]
+    same_start = start[1:] == start[:-1]
+    later = (start[1:] > start[:-1]) | (same_start & (link[1:] >= link[:-1]))
+    return bool(np.all((chunk[1:] > chunk[:-1]) | (same_chunk & later)))

@@ -23,7 +23,7 @@ import numpy as np
 
 from pccl._arrays import Indices, Ints, offsets_of, stable_order
 from pccl.algorithm import timing_kernels as kernels
-from pccl.algorithm.core import Algorithm, Transfers
+from pccl.algorithm.core import Transfers
 from pccl.algorithm.stays import Stays, find_stays
 from pccl.algorithm.timing_kernels import Inputs, Waits
 from pccl.errors import InfeasibleError, VerificationError
@@ -79,10 +79,7 @@ def move_up(transfers: Transfers) -> Transfers:
         start = planned_starts(t, topology, times_of(t, topology, t.transmission))
         if np.array_equal(start, t.start):
             return transfers
-        plan = Algorithm.build(
-            topology, (), t.chunk, t.link, start, t.reduce, conditions=conditions
-        )
-        transfers = plan.transfers
+        transfers = Transfers.of(topology, conditions, t.chunk, t.link, start, t.reduce)
 
 
 def find_inputs(transfers: Transfers, world: Topology) -> Inputs:

@@ -1,117 +1,103 @@
-"""The search for prices of links that make the cheapest ways of all chunks as dear as possible.
+"""Prices: whatever links cost, chunks pay for their cheapest ways, and links earn no more than they carry.
 
-The best prices are the dual of routing everything with the least congestion: a linear program, which HiGHS solves where
-it is small. Where it is not, prices rise again and again where cheapest ways meet (multiplicative weights).
+The certificate is a price per byte for every link. Time is what chunks must pay at least, over what all links together
+can earn at most while they carry something without a pause.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 
-from pccl._arrays import Bools, Floats, Ints
-from pccl.bounds.proofs import prices, rates, shares, useful_links
+from pccl._arrays import Indices, Ints
+from pccl.algorithm.bound import Certificate
+from pccl.bounds.case import Case
+from pccl.bounds.price_search import good_prices
+from pccl.bounds.traffic import Share, rates, several_ends, single_ends
 from pccl.collective import Conditions
-from pccl.network.graph_kernels import cheapest_loads
+from pccl.network import NEVER, price_table
 from pccl.topology import Topology
 
-__all__ = ["best_prices"]
+__all__ = ["QUICK", "explain", "find", "prove"]
 
-SMALL_LP = 20_000  # rows, which take about a second
-RELAXATIONS = 20_000_000  # spent on rising prices, about two seconds
-MOST_ROUNDS = 200
-RISE = 0.3  # by how much, at most, the logarithm of a price rises in a round
-SCALE = 2**24  # of prices as integers
+QUICK = False
 
 
-def best_prices(topology: Topology, conditions: Conditions, cut: Bools) -> Ints:
-    """The best prices we find; the links that leave a cut are a start."""
+def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
+    """Yield prices that may be good; the links that leave the narrowest cut are a start."""
+    for price in good_prices(case.topology, case.conditions, case.cuts[0]):
+        yield {"prices": tuple(price.tolist())}, False
+
+
+def prove(
+    topology: Topology,
+    conditions: Conditions,
+    certificate: Certificate,
+    whole_chunks: bool,  # noqa: ARG001 - holds however data are cut
+) -> int:
+    """Picoseconds in which links can earn, at these prices per byte, what the chunks must pay at least."""
+    given = certificate["prices"]
+    # The dearest way of all must still fit an int64.
+    if len(given) != topology.num_links or min(given, default=0) < 0 or sum(given) >= NEVER:
+        return 0
+    price = np.array(given, np.int64)
     speeds, kind = rates(topology, conditions)
-    rate = np.array([float(speed) for speed in speeds])[kind] if len(kind) else np.zeros(0)
-    crossing = (cut[topology.src] & ~cut[topology.dst]).astype(np.float64)
-    useful = useful_links(topology, conditions).astype(np.float64)
-    ends = np.zeros(topology.num_devices, np.bool_)
-    ends[conditions.source_ids] = ends[conditions.destination_ids] = True
-    at_ends = useful * (ends[topology.src] | ends[topology.dst])
-    candidates = [useful, at_ends, crossing, useful / np.maximum(rate, 1e-300)]
-    demand = _demand(topology, conditions)
-    if np.any(demand):
-        used = np.flatnonzero(demand.sum(axis=1))
-        if len(used) * topology.num_links <= SMALL_LP:
-            candidates.append(_by_program(topology, demand, rate))
-        else:
-            candidates.append(_by_rising(topology, demand, rate, crossing))
-    whole = [_whole(candidate) for candidate in candidates]
-    return max(whole, key=lambda price: prices(topology, conditions, price))
+    earned = Fraction(0)
+    for number, speed in enumerate(speeds):
+        earned += int(price[kind == number].sum()) * speed
+    if not earned:
+        return 0
+    return math.ceil(_least_cost(topology, conditions, price) / earned)
 
 
-def _whole(price: Floats) -> Ints:
-    scaled = np.maximum(price, 0) * (SCALE / max(float(price.max(initial=0)), 1e-300))
-    return np.rint(scaled).astype(np.int64)
+def explain(certificate: Certificate) -> str:
+    """How many links have a price."""
+    links = np.count_nonzero(certificate["prices"])
+    return f"what chunks cost at least where {links} links have a price"
 
 
-def _demand(topology: Topology, conditions: Conditions) -> Floats:
-    """Bytes from device to device, as far as they have one source and one destination: cuts know the rest better."""
-    single, _ = shares(topology, conditions)
-    demand = single.astype(np.float64)
-    np.fill_diagonal(demand, 0)
-    return demand / max(float(demand.max()), 1.0)
+def _least_cost(topology: Topology, conditions: Conditions, price: Ints) -> int:
+    distance = price_table(topology, price)
+    single = single_ends(topology, conditions)
+    total = 0
+    if np.any(single):
+        # Python's integers, as bytes times prices need not fit 64 bits.
+        total = int((single.astype(object) * np.where(single > 0, distance, 0)).sum())
+    enter = _cheapest(price, topology.dst, topology.num_devices)
+    leave = _cheapest(price, topology.src, topology.num_devices)
+    # Shares of an All-Reduce have the same ends, and there are many of them.
+    known: dict[tuple[bytes, bytes, bool], int] = {}
+    for share in several_ends(conditions):
+        ends = share.sources.tobytes(), share.destinations.tobytes(), share.reduces
+        if ends not in known:
+            way = int(distance[np.ix_(share.sources, share.destinations)].max())
+            known[ends] = max(way, _cost_at_ends(enter, leave, share))
+        total += share.bytes * known[ends]
+    return total
 
 
-def _by_rising(topology: Topology, demand: Floats, rate: Floats, crossing: Floats) -> Floats:
-    """Multiplicative weights: what cheapest ways load most gets dearer; the average over all rounds is what counts."""
-    first, link = topology.out_links
-    dst, src = topology.dst[link].astype(np.int64), topology.src[link].astype(np.int64)
-    sources = np.flatnonzero(demand.sum(axis=1))
-    rounds = int(min(MOST_ROUNDS, max(2, RELAXATIONS // (len(sources) * topology.num_links))))
-    share = crossing * rate / max(float((crossing * rate).sum()), 1e-300) + rate / rate.sum()
-    risen, average = np.log(share), np.zeros(len(rate))
-    load = np.empty(len(rate))
-    scratch = np.empty((3, topology.num_devices)), np.empty((2, topology.num_devices), np.int64)
-    heap = np.empty(topology.num_links + 2)
-    entry = np.empty(topology.num_links + 2, np.int64)
-    for number in range(1, rounds + 1):
-        weight = np.exp(risen - risen.max())
-        price = weight / weight.sum() / rate
-        average += number * price  # later rounds know more
-        cheapest_loads(first, src, dst, price[link], demand, sources, load, *scratch, heap, entry)
-        congestion = np.empty(len(rate))
-        congestion[link] = load
-        congestion /= rate
-        risen += RISE * congestion / congestion.max()
-    return average
+def _cost_at_ends(enter: Ints, leave: Ints, share: Share) -> int:
+    """What a share pays for entering all its destinations and leaving all its contributors, each at least once.
+
+    The first device to hold a sum with several destinations is none of those that wait for it, and need not send its
+    own contribution. Until then every other contributor has sent, and after that every other destination receives: two
+    transfers for each member but one.
+    """
+    enter = enter[share.destinations]
+    if not share.reduces:
+        return int(enter.sum())
+    if len(share.destinations) == 1:
+        others = share.sources != share.destinations[0]
+        return int(leave[share.sources[others]].sum())
+    leave = leave[share.sources]
+    return int(enter.sum() - enter.max() + leave.sum() - leave.max())
 
 
-def _by_program(topology: Topology, demand: Floats, rate: Floats) -> Floats:
-    """Maximise what chunks pay, where no way costs more than its links, and links earn one in all."""
-    import highspy
-
-    sources, n, links = np.flatnonzero(demand.sum(axis=1)), topology.num_devices, topology.num_links
-    # Columns: the price of each link (per share of its rate), then the cost to each device from each source.
-    row = np.arange(len(sources) * links)
-    cost = links + row // links * n
-    link = row % links
-    scale = rate / rate.max()
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = links + len(sources) * n, len(row) + 1
-    program.col_cost_ = np.concatenate([np.zeros(links), demand[sources].ravel()])
-    program.sense_ = highspy.ObjSense.kMaximize
-    upper = np.full(program.num_col_, highspy.kHighsInf)
-    upper[links + np.arange(len(sources)) * n + sources] = 0
-    program.col_lower_, program.col_upper_ = np.zeros(program.num_col_), upper
-    program.row_lower_ = np.full(len(row) + 1, -highspy.kHighsInf)
-    program.row_upper_ = np.concatenate([np.zeros(len(row)), [1.0]])
-    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    index = np.stack([link, cost + topology.src[link], cost + topology.dst[link]], axis=1)
-    program.a_matrix_.index_ = np.concatenate([index.ravel(), np.arange(links)]).astype(np.int32)
-    program.a_matrix_.value_ = np.concatenate([np.tile([-1.0, -1.0, 1.0], len(row)), scale])
-    program.a_matrix_.start_ = np.append(np.arange(len(row) + 1) * 3, 3 * len(row) + links).astype(
-        np.int32
-    )
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in (("output_flag", False), ("solver", "ipm"), ("threads", 1)):
-        solver.setOptionValue(option, value)
-    solver.passModel(program)
-    solver.run()
-    return np.array(solver.getSolution().col_value)[:links]
+def _cheapest(price: Ints, end: Indices, devices: int) -> Ints:
+    """Per device: the price of the cheapest link that has this end there, or 0."""
+    least = np.full(devices, NEVER)
+    np.minimum.at(least, end, price)
+    return np.where(least < NEVER, least, 0)

@@ -37,8 +37,8 @@ def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
             {
                 "bound_ps": int(found.value),
                 "kind": found.kind,
-                "devices": list(found.devices),
-                "chunk": found.chunk if found.kind == "latency" else None,
+                "devices": list(found.certificate.get("devices", ())),
+                "chunk": next(iter(found.certificate.get("chunk", ())), None),
                 "prices": list(found.prices),
             }
         )

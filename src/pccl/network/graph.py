@@ -107,7 +107,7 @@ def unloaded_times(net: Network, devices: Ints, size_classes: Ints) -> Ints:
     return table
 
 
-def times_from_nearest(topology: Topology, size: int, devices: Ints) -> Ints:
+def times_from_nearest(topology: Topology, size: int, devices: Ints | Indices) -> Ints:
     """Per device: the unloaded time, in picoseconds, that a chunk needs from the nearest of some devices."""
     net = network(topology, np.array([size]))
     times = np.empty(topology.num_devices, np.int64)
@@ -115,7 +115,7 @@ def times_from_nearest(topology: Topology, size: int, devices: Ints) -> Ints:
         net.first,
         net.dst,
         net.travel[0][net.kind],
-        devices,
+        devices.astype(np.int64),
         _heap_for(len(net.dst) + len(devices)),
         times,
     )

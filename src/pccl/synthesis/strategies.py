@@ -164,7 +164,7 @@ def grid(problem: Problem, asked: Asked, best: Method) -> list[Method]:
     steps, seed = problem.steps, problem.seed
     routes = ("any", "minimal") if problem.any_single and problem.dense else ("any",)
     guided = product(KNOBS if problem.even else STEEP_KNOBS, routes)
-    dual = problem.bound.kind == "prices"
+    dual = bool(problem.bound.prices)
     methods = [
         Method("price-guided", "rounds", way, steps, *knobs, dual=dual, seed=seed)
         for knobs, way in guided

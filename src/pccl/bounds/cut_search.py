@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from pccl._arrays import Bools, Floats
-from pccl.bounds.proofs import rates, shares
+from pccl.bounds.traffic import link_rates, several_ends, single_ends
 from pccl.collective import Conditions
 from pccl.network import network, unloaded_times
 from pccl.topology import Topology
@@ -16,9 +17,10 @@ from pccl.topology.core import NPU
 __all__ = ["best_cuts"]
 
 MOST_PAIRS = 256
-MOST_CUTS = (
-    2048  # candidates looked at in one go; each costs about the square of the number of devices
-)
+# Candidates looked at in one go; each costs about the square of the number of devices.
+MOST_CUTS = 2048
+# Process groups that are candidates: of many, each one alone tells little.
+MOST_GROUPS = 64
 
 
 def best_cuts(topology: Topology, conditions: Conditions, count: int = 8) -> list[Bools]:
@@ -51,21 +53,17 @@ class _Demand:
 
     def __init__(self, topology: Topology, conditions: Conditions) -> None:
         n = topology.num_devices
-        single, several = shares(topology, conditions)
-        self.pairs, rows = single.astype(np.float32), list(several)
+        self.pairs = single_ends(topology, conditions).astype(np.float32)
         self.any_pairs = bool(self.pairs.any())
-        self.bytes = np.array([size for size, *_ in rows], np.float64)
-        self.sources, self.targets = np.zeros((2, len(rows), n), np.float32)
-        for row, (_, sources, targets, _) in enumerate(rows):
-            self.sources[row, sources] = 1
-            self.targets[row, targets] = 1
-        speeds, kind = rates(topology, conditions)
+        shares = list(several_ends(conditions))
+        self.bytes = np.array([share.bytes for share in shares], np.float64)
+        self.sources = np.zeros((len(shares), n), np.float32)
+        self.targets = np.zeros((len(shares), n), np.float32)
+        for row, share in enumerate(shares):
+            self.sources[row, share.sources] = 1
+            self.targets[row, share.destinations] = 1
         self.rate = np.zeros((n, n), np.float32)
-        np.add.at(
-            self.rate,
-            (topology.src, topology.dst),
-            np.array([float(speed) for speed in speeds])[kind],
-        )
+        np.add.at(self.rate, (topology.src, topology.dst), link_rates(topology, conditions))
 
     def time(self, masks: Bools) -> Floats:
         """Picoseconds that what must leave each set needs at least."""
@@ -82,23 +80,16 @@ class _Demand:
 
 def _candidates(topology: Topology, conditions: Conditions) -> Iterator[Bools]:
     """Sets of NPUs that are likely to be the narrow ones, in batches, each with its complement."""
-    npus = topology.npus
-    alone = np.zeros((len(npus), topology.num_devices), np.bool_)
-    alone[np.arange(len(npus)), npus] = True
     masks = [
-        *alone,
+        *(_mask(topology, npu) for npu in topology.npus),
         *_joined_pairs(topology),
         *_grid_prefixes(topology),
         *_boxes(topology),
         *_sweeps(topology),
     ]
-    for collective in range(int(conditions.collective.max(initial=-1)) + 1):
-        group = np.zeros(topology.num_devices, np.bool_)
-        mine = conditions.collective == collective
-        group[conditions.source_ids[np.repeat(mine, np.diff(conditions.source_offsets))]] = True
-        masks.append(group)
-        if collective == 63:  # of many groups, each one alone tells little
-            break
+    for collective in range(min(int(conditions.collective.max(initial=-1)) + 1, MOST_GROUPS)):
+        mine = np.repeat(conditions.collective == collective, np.diff(conditions.source_offsets))
+        masks.append(_mask(topology, conditions.source_ids[mine]))
     is_npu = topology.kind == NPU
     for low in range(0, len(masks), MOST_CUTS // 2):
         some = np.array(masks[low : low + MOST_CUTS // 2])
@@ -106,28 +97,24 @@ def _candidates(topology: Topology, conditions: Conditions) -> Iterator[Bools]:
 
 
 def _joined_pairs(topology: Topology) -> Iterator[Bools]:
+    """Pairs of NPUs that a link joins."""
     is_npu = topology.kind == NPU
     joined = is_npu[topology.src] & is_npu[topology.dst] & (topology.src < topology.dst)
-    pairs = list(
-        dict.fromkeys(
-            zip(topology.src[joined].tolist(), topology.dst[joined].tolist(), strict=True)
-        )
-    )
-    for a, b in pairs[:: -(-len(pairs) // MOST_PAIRS) or 1]:
-        mask = np.zeros(topology.num_devices, np.bool_)
-        mask[[a, b]] = True
-        yield mask
+    ends = zip(topology.src[joined].tolist(), topology.dst[joined].tolist(), strict=True)
+    pairs = list(dict.fromkeys(ends))
+    every = -(-len(pairs) // MOST_PAIRS) or 1
+    for pair in pairs[::every]:
+        yield _mask(topology, list(pair))
 
 
 def _grid_prefixes(topology: Topology) -> Iterator[Bools]:
     """NPUs before each place along each dimension of the grid, and each slice."""
+    is_npu = topology.kind == NPU
     grid = np.indices(topology.shape).reshape(len(topology.shape), -1)
     for coordinate, size in zip(grid, topology.shape, strict=True):
         for place in range(size):
             for chosen in (coordinate <= place, coordinate == place):
-                mask = np.zeros(topology.num_devices, np.bool_)
-                mask[: len(chosen)] = chosen
-                yield mask & (topology.kind == NPU)
+                yield _mask(topology, np.flatnonzero(chosen)) & is_npu
 
 
 def _boxes(topology: Topology) -> Iterator[Bools]:
@@ -151,15 +138,16 @@ def _sweeps(topology: Topology) -> Iterator[Bools]:
     net = network(topology, np.array([1]))
     npus = topology.npus
     for start in dict.fromkeys((int(npus[0]), int(npus[len(npus) // 2]), int(npus[-1]))):
-        order = npus[
-            np.argsort(
-                unloaded_times(net, np.array([start]), np.array([0]))[0, npus], kind="stable"
-            )
-        ]
+        times = unloaded_times(net, np.array([start]), np.array([0]))[0, npus]
+        order = npus[np.argsort(times, kind="stable")]
         for count in np.unique(np.linspace(1, len(npus), 64).astype(int)):
-            mask = np.zeros(topology.num_devices, np.bool_)
-            mask[order[:count]] = True
-            yield mask
+            yield _mask(topology, order[:count])
+
+
+def _mask(topology: Topology, devices: Any) -> Bools:
+    inside = np.zeros(topology.num_devices, np.bool_)
+    inside[devices] = True
+    return inside
 
 
 def _with_switches(topology: Topology, masks: Bools) -> Bools:
@@ -171,7 +159,8 @@ def _with_switches(topology: Topology, masks: Bools) -> Bools:
     np.add.at(shared, (topology.src, topology.dst), topology.bandwidth.astype(np.float32))
     shared += shared.T
     side = np.where(masks, 1, -1).astype(np.float32)
-    side[:, topology.switches] = 0  # undecided at first
+    # Undecided at first.
+    side[:, topology.switches] = 0
     for _ in range(4):
         side[:, topology.switches] = np.sign((side @ shared)[:, topology.switches])
     return side > 0

@@ -1,0 +1,115 @@
+"""The kinds of bounds, the best bound that they find, and the check of a certificate.
+
+A kind is a module with three functions: `find` yields certificates, `prove` says what a certificate proves, exactly and
+without any search, and `explain` says in a few words why that is so. What is found is proven before it is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+
+from pccl._arrays import Bools
+from pccl.algorithm.bound import Bound, Certificate
+from pccl.bounds import cut, latency, prices
+from pccl.bounds.case import Case
+from pccl.collective import Collective, Conditions, compile_conditions
+from pccl.errors import VerificationError
+from pccl.topology import Topology
+from pccl.units import Picoseconds
+
+__all__ = ["KINDS", "bound_of", "check", "lower_bound"]
+
+
+class Kind(Protocol):
+    """A way to argue that no algorithm is faster."""
+
+    QUICK: bool
+
+    def find(self, case: Case) -> Iterable[tuple[Certificate, bool]]:
+        """Yield certificates, and whether each is about whole chunks."""
+
+    def prove(
+        self,
+        topology: Topology,
+        conditions: Conditions,
+        certificate: Certificate,
+        whole_chunks: bool,
+    ) -> int:
+        """Return the picoseconds that any algorithm takes."""
+
+    def explain(self, certificate: Certificate) -> str:
+        """Return why."""
+
+
+KINDS: dict[str, Kind] = {"latency": latency, "cut": cut, "prices": prices}
+
+
+def lower_bound(topology: Topology, *collectives: Collective, quick: bool = False) -> Bound:
+    """The best bound we find for all collectives running at the same time.
+
+    Where a collective does not say into how many chunks its data are cut, the bound holds however they are. A `quick`
+    answer does without prices.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> mesh = pccl.topology.mesh(4, 4, bandwidth="1GB/s", latency="0ns")
+    >>> str(pccl.lower_bound(mesh, pccl.AllToAll(size="16kB")))
+    '16us, what must leave devices 0-7'
+    """
+    conditions = compile_conditions(topology, collectives)
+    is_free = np.array([collective.chunks is None for collective in collectives])
+    return bound_of(topology, conditions, quick=quick, cut_freely=is_free[conditions.collective])
+
+
+def bound_of(
+    topology: Topology,
+    conditions: Conditions,
+    *,
+    whole_chunks: bool = False,
+    quick: bool = False,
+    cut_freely: Bools | None = None,
+) -> Bound:
+    """The best bound for these conditions.
+
+    With `whole_chunks`, cuts count chunks as they are, which proves more but for this way to cut the data alone;
+    `cut_freely` says which chunks might be cut further. A `quick` answer does without prices.
+    """
+    if cut_freely is None:
+        cut_freely = np.zeros(len(conditions), np.bool_)
+    case = Case(topology, conditions, whole_chunks, cut_freely)
+    found = []
+    for name, kind in KINDS.items():
+        if quick and not kind.QUICK:
+            continue
+        for certificate, whole in kind.find(case):
+            value = Picoseconds(kind.prove(topology, conditions, certificate, whole))
+            found.append(Bound(name, value, certificate, whole, kind.explain(certificate)))
+    return max(found, key=lambda bound: bound.value)
+
+
+def check(bound: Bound, topology: Topology, conditions: Conditions) -> None:
+    """Prove a bound again from its certificate alone; raise :class:`VerificationError` if it claims more than that.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> ring, gather = pccl.topology.ring(4), pccl.AllGather(size="4MiB")
+    >>> bound = pccl.lower_bound(ring, gather)
+    >>> pccl.bounds.check(bound, ring, pccl.collective.compile_conditions(ring, [gather]))
+    """
+    if bound.kind not in KINDS:
+        raise VerificationError(f"there is no bound {bound.kind!r}; there are {', '.join(KINDS)}")
+    try:
+        proven = KINDS[bound.kind].prove(
+            topology, conditions, bound.certificate, bound.whole_chunks
+        )
+    except (LookupError, OverflowError, TypeError, ValueError):
+        raise VerificationError(f"the {bound.kind} bound has no valid certificate") from None
+    if bound.value > proven:
+        raise VerificationError(
+            f"the {bound.kind} bound claims {bound.value}, but its certificate proves {Picoseconds(proven)}"
+        )
