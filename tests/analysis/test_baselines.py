@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pccl
-from pccl.analysis.baselines import multitree, plan, tours
+from pccl.analysis.baselines import multitree, rings
+from pccl.analysis.baselines.workload import Workload
 from tests.algorithm.reference import is_correct
 from tests.strategies import groups, networks, problems
 
@@ -24,10 +25,6 @@ def steps(name, topology, *collectives):
     algorithm = pccl.baseline(name, topology, *collectives)
     pccl.verify(algorithm)
     return algorithm.duration / MICROSECOND
-
-
-def task(topology, collective):
-    return plan.tasks(topology, [collective])[0]
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------
@@ -228,10 +225,10 @@ def test_the_best_ring_prefers_fast_links():
 @settings(max_examples=40, deadline=None)
 @given(networks(limits=False), st.randoms(use_true_random=False))
 def test_a_tour_only_gets_better(topology, random):
-    cost = task(topology, pccl.AllGather(f"{topology.num_npus}kB")).times
+    cost = Workload.of(topology, pccl.AllGather(f"{topology.num_npus}kB")).times
     tour = np.array(random.sample(range(topology.num_npus), topology.num_npus))
     if len(tour) > 3:
-        better = tours._improved(cost, tour.copy())
+        better = rings._improved(cost, tour.copy())
         assert sorted(better.tolist()) == list(range(len(tour)))
         assert cost[better, np.roll(better, -1)].sum() <= cost[tour, np.roll(tour, -1)].sum()
 
@@ -374,7 +371,7 @@ def test_many_trees_share_a_ring_evenly():
 @settings(max_examples=40, deadline=None)
 @given(networks(limits=False), st.booleans())
 def test_trees_that_grow_together_never_share_a_link_at_a_time(topology, inward):
-    own = task(topology, pccl.AllGather(f"{topology.num_npus}kB"))
+    own = Workload.of(topology, pccl.AllGather(f"{topology.num_npus}kB"))
     begin, end, paths = multitree._neighbours(own)
     trees = multitree._grown(own, *((end, begin) if inward else (begin, end)), paths)
     held = multitree._steps(own, paths)

@@ -78,6 +78,14 @@ def test_quick_leaves_out_what_takes_long_unless_it_is_named(ours, monkeypatch):
     assert not pccl.compare(ours, ["direct"], bound=False, quick=True).left_out
 
 
+def test_what_cannot_be_cut_is_left_as_it_is():
+    ring = pccl.topology.ring(4)
+    custom = pccl.Custom([pccl.Condition(0, [1, 2], "1kB")])
+    algorithm = pccl.synthesize(ring, custom, pccl.AllGather("8kB", chunks=2), effort="fast")
+    (row,) = pccl.compare(algorithm, ["direct"]).baselines
+    assert row.duration is not None
+
+
 def test_unknown_names_are_refused(ours):
     with pytest.raises(pccl.PcclError, match="there is no baseline 'magic'; there are direct"):
         pccl.compare(ours, ["magic"])

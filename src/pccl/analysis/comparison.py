@@ -9,6 +9,7 @@ from pccl.algorithm import Algorithm
 from pccl.analysis.baselines import Baseline, UnsupportedError, baselines, find_baseline
 from pccl.analysis.metrics import bandwidths
 from pccl.bounds import Bound, lower_bound
+from pccl.collective import Collective
 from pccl.errors import PcclError
 from pccl.units import Picoseconds
 
@@ -201,13 +202,16 @@ def _baseline_row(measure: _Measure, entry: Baseline, *, quick: bool) -> Compari
 
 def _fastest(entry: Baseline, ours: Algorithm) -> Algorithm:
     """The baseline with the data cut as ours are, or not cut at all."""
-    as_ours = entry.make(ours.topology, ours.collectives)
-    uncut = tuple(replace(collective, chunks=1) for collective in ours.collectives)
+    cuts = [ours.collectives]
     # A synthesis takes long, and has no reason to do better with fewer chunks.
-    if entry.synthesizes or all(collective.pieces == 1 for collective in ours.collectives):
-        return as_ours
-    whole = entry.make(ours.topology, uncut)
-    return min(as_ours, whole, key=lambda algorithm: algorithm.duration)
+    if not entry.synthesizes and any(collective.pieces > 1 for collective in ours.collectives):
+        cuts.append(tuple(map(_uncut, ours.collectives)))
+    found = (entry.run(ours.topology, collectives) for collectives in cuts)
+    return min(found, key=lambda algorithm: algorithm.duration)
+
+
+def _uncut(collective: Collective) -> Collective:
+    return replace(collective, chunks=1) if collective.pieces > 1 else collective
 
 
 def _chosen(names: Sequence[str] | None) -> list[Baseline]:

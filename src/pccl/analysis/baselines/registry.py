@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pccl.algorithm import Algorithm, Provenance
-from pccl.analysis.baselines import multitree, trees, walks
-from pccl.analysis.baselines.plan import Plan, Task, UnsupportedError, tasks, timed
-from pccl.analysis.simulator import simulate
-from pccl.collective import COLLECTIVES, Collective, compile_conditions
+from pccl.analysis.baselines.confined import confined
+from pccl.analysis.baselines.dimensions import hierarchical
+from pccl.analysis.baselines.multitree import multitree
+from pccl.analysis.baselines.rings import best_ring, ring
+from pccl.analysis.baselines.sends import contend
+from pccl.analysis.baselines.trees import double_tree, halving_doubling
+from pccl.analysis.baselines.walks import bruck, direct
+from pccl.analysis.baselines.workload import UnsupportedError
+from pccl.collective import COLLECTIVES, Collective
 from pccl.errors import PcclError
-from pccl.synthesis import synthesize
-from pccl.synthesis.chunking import cut
 from pccl.topology import Topology
 
-__all__ = ["Baseline", "UnsupportedError", "baseline", "baselines", "find_baseline"]
-
-GATHERS = frozenset({"all-gather", "reduce-scatter", "all-reduce"})
-ROOTED = frozenset({"broadcast", "reduce"})
-EXCHANGES = frozenset({"all-to-all", "all-to-all-v"})
+__all__ = ["Baseline", "baseline", "baselines", "find_baseline"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,6 @@ class Baseline:
         The collectives that it supports.
     needs
         What it asks of groups or networks; empty if any will do.
-    make
-        Runs collectives this way; :func:`baseline` checks them first.
     synthesizes
         Whether it searches for an algorithm, which takes longer.
     """
@@ -45,8 +41,8 @@ class Baseline:
     name: str
     description: str
     kinds: frozenset[str]
-    needs: str
     make: Callable[[Topology, Sequence[Collective]], Algorithm] = field(repr=False)
+    needs: str = ""
     synthesizes: bool = False
 
     def check(self, topology: Topology, collectives: Sequence[Collective]) -> None:
@@ -55,9 +51,46 @@ class Baseline:
             if isinstance(collective, Collective) and collective.kind not in self.kinds:
                 raise UnsupportedError(f"does not support {collective.kind}", self.name)
         if topology.limited:
-            raise UnsupportedError(
-                "ignores the limits of switches; unroll_switches() does without", self.name
-            )
+            reason = "ignores the limits of switches; unroll_switches() does without"
+            raise UnsupportedError(reason, self.name)
+
+    def run(self, topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
+        """Run the collectives this way; raises `UnsupportedError` where that is not possible."""
+        self.check(topology, collectives)
+        try:
+            algorithm = self.make(topology, collectives)
+        except UnsupportedError as error:
+            raise UnsupportedError(error.reason, self.name) from None
+        return replace(algorithm, provenance=Provenance(f"baseline {self.name}, timed by fifo"))
+
+
+_SHARED = frozenset({"all-gather", "reduce-scatter", "all-reduce"})
+_ROOTED = frozenset({"broadcast", "reduce"})
+_EXCHANGES = frozenset({"all-to-all", "all-to-all-v"})
+_COPIES = frozenset(COLLECTIVES) - {"reduce-scatter", "all-reduce", "reduce"}
+
+# One line for each: its name, what it does, the kinds that it serves, how it is made, and what it needs.
+_BASELINES = (
+    Baseline("direct", "every NPU sends to every destination by itself, over a fixed route",
+             _COPIES, partial(contend, direct)),
+    Baseline("confined", "our synthesis on the devices of each group alone",
+             frozenset(COLLECTIVES), confined, "groups that are connected by themselves", synthesizes=True),
+    Baseline("ring", "shares go round the group in its own order",
+             _SHARED | _ROOTED, partial(contend, ring)),
+    Baseline("best-ring", "shares go round the best ring that a quick search finds",
+             _SHARED | _ROOTED, partial(contend, best_ring)),
+    Baseline("halving-doubling", "shares are exchanged at doubling distances",
+             _SHARED, partial(contend, halving_doubling), "a power of two NPUs per group"),
+    Baseline("double-tree", "two complementary binary trees, each for every second chunk",
+             _ROOTED | {"all-reduce"}, partial(contend, double_tree)),
+    Baseline("bruck", "chunks go on at doubling distances until they are there",
+             _EXCHANGES, partial(contend, bruck)),
+    Baseline("hierarchical", "one dimension after another, in rings",
+             _SHARED | _EXCHANGES, partial(contend, hierarchical),
+             "a network with dimensions, and groups that are grids along them"),
+    Baseline("multitree", "one tree per NPU, all grown together over free links",
+             _SHARED, partial(contend, multitree)),
+)  # fmt: skip
 
 
 def baselines() -> tuple[Baseline, ...]:
@@ -70,23 +103,16 @@ def baselines() -> tuple[Baseline, ...]:
     >>> [baseline.needs for baseline in baselines() if baseline.name == "halving-doubling"]
     ['a power of two NPUs per group']
     """
-    plain = frozenset(COLLECTIVES) - GATHERS - ROOTED | {"all-gather", "broadcast"}
-    grids = "a network with dimensions, and groups that are grids along them"
-    return (
-        _planned("direct", "every NPU sends to every destination by itself, over a fixed route", plain, walks.direct),
-        Baseline("confined", "our synthesis on the devices of each group alone", frozenset(COLLECTIVES),
-                 "groups that are connected by themselves", _confined, synthesizes=True),
-        _planned("ring", "shares go round the group in its own order", GATHERS | ROOTED, trees.ring),
-        _planned("best-ring", "shares go round the best ring that a quick search finds", GATHERS | ROOTED,
-                 trees.best_ring),
-        _planned("halving-doubling", "shares are exchanged at doubling distances", GATHERS, trees.halving_doubling,
-                 "a power of two NPUs per group"),
-        _planned("double-tree", "two complementary binary trees, each for every second chunk", ROOTED | {"all-reduce"},
-                 trees.double_tree),
-        _planned("bruck", "chunks go on at doubling distances until they are there", EXCHANGES, walks.bruck),
-        _planned("hierarchical", "one dimension after another, in rings", GATHERS | EXCHANGES, _hierarchical, grids),
-        _planned("multitree", "one tree per NPU, all grown together over free links", GATHERS, multitree.multitree),
-    )  # fmt: skip
+    return _BASELINES
+
+
+def find_baseline(name: str) -> Baseline:
+    """Return the baseline of that name."""
+    for entry in _BASELINES:
+        if entry.name == name:
+            return entry
+    known = ", ".join(entry.name for entry in _BASELINES)
+    raise PcclError(f"there is no baseline {name!r}; there are {known}")
 
 
 def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorithm:
@@ -99,71 +125,4 @@ def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorit
     >>> pccl.baseline("best-ring", mesh, pccl.AllGather(size="16MiB"))
     Algorithm(all-gather on mesh:4x4: 240 transfers, 300.47 us)
     """
-    entry = find_baseline(name)
-    entry.check(topology, collectives)
-    return entry.make(topology, collectives)
-
-
-def find_baseline(name: str) -> Baseline:
-    """Return the baseline of that name."""
-    known = {entry.name: entry for entry in baselines()}
-    if name not in known:
-        raise PcclError(f"there is no baseline {name!r}; there are {', '.join(known)}")
-    return known[name]
-
-
-def _planned(
-    name: str,
-    description: str,
-    kinds: frozenset[str],
-    plan: Callable[[Task], Plan],
-    needs: str = "",
-) -> Baseline:
-    """A baseline that plans each collective by itself; all contend for the links."""
-
-    def make(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
-        conditions, parts = compile_conditions(topology, collectives), tasks(topology, collectives)
-        try:
-            plans = [plan(part) for part in parts]
-        except UnsupportedError as reason:
-            raise UnsupportedError(reason.reason, name) from None
-        plan_of_all = Plan.join(plans, [len(part.conditions) for part in parts])
-        return timed(topology, collectives, conditions, plan_of_all, name)
-
-    return Baseline(name, description, kinds, needs, make)
-
-
-def _hierarchical(task: Task) -> Plan:
-    return (
-        walks.by_dimension(task) if task.collective.kind in EXCHANGES else trees.hierarchical(task)
-    )
-
-
-def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
-    collectives = cut(collectives, 1)
-    conditions = compile_conditions(topology, collectives)
-    columns, before = [], 0
-    for collective in collectives:
-        members = topology.npus if collective.group is None else np.array(collective.ranks)
-        inside = np.zeros(topology.num_devices, np.bool_)
-        inside[members] = inside[topology.switches] = True
-        own = synthesize(
-            topology.restrict(np.flatnonzero(inside).tolist()), collective, verify=False
-        )
-        links = np.flatnonzero(inside[topology.src] & inside[topology.dst])
-        t = own.transfers
-        columns.append((t.chunk.astype(np.int64) + before, links[t.link], t.start, t.reduce))
-        before += len(own.conditions)
-    chunk, link, start, reduce = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    provenance = Provenance("baseline confined")
-    plan = Algorithm.build(
-        topology,
-        collectives,
-        chunk,
-        link,
-        start,
-        reduce,
-        conditions=conditions,
-        provenance=provenance,
-    )
-    return simulate(plan, "fifo").to_algorithm()
+    return find_baseline(name).run(topology, collectives)

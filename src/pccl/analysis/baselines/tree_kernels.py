@@ -1,4 +1,4 @@
-"""Compiled loops of the baselines: trees laid over paths of links, and trees grown together."""
+"""Compiled loops of the baselines that use trees: trees laid over paths of links, and trees grown together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pccl._arrays import Bools, Indices, Ints
 from pccl._kernels import kernel
 from pccl.network.graph_kernels import NEVER
 
-__all__ = ["Edges", "Growth", "Layout", "Rows", "TreeTable", "grow_trees", "lay_trees"]
-
+__all__ = ["Edges", "Ground", "Growth", "Pattern", "TreeTable", "grow_trees", "lay_trees"]
 
 NONE = np.int64(-1)
 
@@ -20,30 +19,30 @@ NONE = np.int64(-1)
 
 
 class TreeTable(NamedTuple):
-    """One tree per row, over the members of a group by their places in it."""
+    """One tree per row, over the members of a group by their places in it; no columns if there are no trees."""
 
     order: Ints  # members, the root first, parents before children
     parent: Ints
     path: Ints  # the path between a member and its parent, in the direction of the data
+    first: Ints  # path p goes over the links link[first[p]:first[p + 1]]
+    link: Ints
 
 
-class Layout(NamedTuple):
+class Ground(NamedTuple):
     """What trees are laid over, and scratch space with one entry per device."""
 
     member: Ints  # device of each member of the group
-    path_first: Ints
-    path_link: Ints
+    contributes: Bools  # per device: whether it is a member
     src: Indices
     dst: Indices
-    contributes: Bools
     token: Ints
-    last: Ints
+    last: Ints  # the newest transfer that brought the chunk
     joined: Bools
     chosen: Ints
 
 
-class Rows(NamedTuple):
-    """Transfers of each tree, with what they wait for, as the simulator's `Inputs` has it."""
+class Pattern(NamedTuple):
+    """Transfers of each tree or walk, which are repeated for every chunk that takes it; see `Sends`."""
 
     first: Ints
     link: Indices
@@ -53,53 +52,55 @@ class Rows(NamedTuple):
 
 
 @kernel
-def lay_trees(up: TreeTable, down: TreeTable, layout: Layout, rows: Rows) -> None:
-    """Send sums up one tree and copies down another, tree by tree.
-
-    Either table may have no columns.
-    """
+def lay_trees(up: TreeTable, down: TreeTable, ground: Ground, pattern: Pattern) -> None:
+    """Send sums up one tree and copies down another, tree by tree."""
     count = np.int64(0)
-    for tree in range(len(rows.first) - 1):
-        layout.last[:] = NONE
-        end = send_up(tree, up, layout, rows, count)
+    for tree in range(len(pattern.first) - 1):
+        ground.last[:] = NONE
+        end = send_up(tree, up, ground, pattern, count)
         if end < 0:
-            layout.last[:] = NONE
-            end = merge_up(tree, up, layout, rows, count)
-        count = send_down(tree, down, layout, rows, end)
-        rows.first[tree + 1] = count
+            ground.last[:] = NONE
+            end = merge_up(tree, up, ground, pattern, count)
+        count = send_down(tree, down, ground, pattern, end)
+        pattern.first[tree + 1] = count
 
 
 @kernel
-def send_up(tree: int, up: TreeTable, layout: Layout, rows: Rows, count: int) -> int:
+def send_up(tree: int, up: TreeTable, ground: Ground, pattern: Pattern, count: int) -> int:
     """Send every partial sum to the parent along its path; returns -1 where different sums would meet on the way.
 
     Who belongs to the same sum is kept by union and find in `token`; a device that only passes sums on remembers one
     contributor of the last, since the next one through it must contain that.
     """
-    order, token = up.order[tree], layout.token
+    order = up.order[tree]
+    token = ground.token
     token[:] = NONE
-    for i in range(len(layout.member)):
-        token[layout.member[i]] = layout.member[i]
+    for device in ground.member:
+        token[device] = device
+    # Along a chain there is one sum only, which may well pass through members that it has yet to take in.
     chain = True
     for k in range(1, len(order)):
         chain = chain and up.parent[tree, order[k]] == order[k - 1]
     for k in range(len(order) - 1, 0, -1):
-        sender, path = layout.member[order[k]], up.path[tree, order[k]]
-        wait = layout.last[sender]
-        for hop in range(layout.path_first[path], layout.path_first[path + 1]):
-            link, at = layout.path_link[hop], layout.dst[layout.path_link[hop]]
-            own, there = holder(token, sender), holder(token, at)
-            adds = layout.contributes[at] and own != there
-            if adds and not chain and hop + 1 < layout.path_first[path + 1]:
+        sender = ground.member[order[k]]
+        path = up.path[tree, order[k]]
+        wait = ground.last[sender]
+        for hop in range(up.first[path], up.first[path + 1]):
+            at = ground.dst[up.link[hop]]
+            own = holder(token, sender)
+            there = holder(token, at)
+            adds = ground.contributes[at] and own != there
+            if adds and not chain and hop + 1 < up.first[path + 1]:
                 return -1
-            if not layout.contributes[at] and there != NONE and own != there:
+            if not ground.contributes[at] and there != NONE and own != there:
                 return -1
-            write(rows, count, link, wait, layout.last[at] if adds else NONE, adds)
+            write(pattern, count, up.link[hop], wait, ground.last[at] if adds else NONE, adds)
             if adds:
                 token[there] = own
-            elif not layout.contributes[at]:
+            elif not ground.contributes[at]:
                 token[at] = own
-            layout.last[at] = wait = count
+            wait = count
+            ground.last[at] = count
             count += 1
     return count
 
@@ -116,56 +117,57 @@ def holder(token: Ints, device: int) -> int:
 
 
 @kernel
-def merge_up(tree: int, up: TreeTable, layout: Layout, rows: Rows, count: int) -> int:
+def merge_up(tree: int, up: TreeTable, ground: Ground, pattern: Pattern, count: int) -> int:
     """Send sums over the union of all paths, cut down to a tree of links: each device adds up, and sends on once."""
-    order, chosen, size = up.order[tree], layout.chosen, 0
-    layout.joined[:] = False
-    layout.joined[layout.member[order[0]]] = True
-    for k in range(1, len(order)):  # from the root outwards, so that every path ends in the tree
-        path, at = up.path[tree, order[k]], layout.member[order[k]]
-        begin = layout.path_first[path]
+    order = up.order[tree]
+    chosen = ground.chosen
+    size = 0
+    ground.joined[:] = False
+    ground.joined[ground.member[order[0]]] = True
+    # From the root outwards, so that every path ends in the tree.
+    for k in range(1, len(order)):
+        at = ground.member[order[k]]
+        begin = up.first[up.path[tree, order[k]]]
         end = begin
-        while not layout.joined[at]:
-            layout.joined[at] = True
-            at = layout.dst[layout.path_link[end]]
+        while not ground.joined[at]:
+            ground.joined[at] = True
+            at = ground.dst[up.link[end]]
             end += 1
         for hop in range(end - 1, begin - 1, -1):
-            chosen[size] = layout.path_link[hop]
+            chosen[size] = up.link[hop]
             size += 1
+    # Links were chosen from the root outwards: in reverse, all that comes in to a device is there before it sends.
     for k in range(size - 1, -1, -1):
-        at = layout.dst[chosen[k]]
-        write(rows, count, chosen[k], layout.last[layout.src[chosen[k]]], layout.last[at], True)
-        layout.last[at] = count
+        src = ground.src[chosen[k]]
+        dst = ground.dst[chosen[k]]
+        write(pattern, count, chosen[k], ground.last[src], ground.last[dst], True)
+        ground.last[dst] = count
         count += 1
     return count
 
 
 @kernel
-def send_down(tree: int, down: TreeTable, layout: Layout, rows: Rows, count: int) -> int:
+def send_down(tree: int, down: TreeTable, ground: Ground, pattern: Pattern, count: int) -> int:
     """Send a copy of its own to every member, along the path from its parent."""
     order = down.order[tree]
     for k in range(1, len(order)):
-        path, wait = (
-            down.path[tree, order[k]],
-            layout.last[layout.member[down.parent[tree, order[k]]]],
-        )
-        for hop in range(layout.path_first[path], layout.path_first[path + 1]):
-            write(rows, count, layout.path_link[hop], wait, NONE, False)
+        path = down.path[tree, order[k]]
+        wait = ground.last[ground.member[down.parent[tree, order[k]]]]
+        for hop in range(down.first[path], down.first[path + 1]):
+            write(pattern, count, down.link[hop], wait, NONE, False)
             wait = count
             count += 1
-        layout.last[layout.member[order[k]]] = wait
+        ground.last[ground.member[order[k]]] = wait
     return count
 
 
 @kernel
-def write(rows: Rows, row: int, link: int, newest: int, previous: int, reduce: bool) -> None:
-    """Fill in one row."""
-    rows.link[row], rows.newest[row], rows.previous[row], rows.reduce[row] = (
-        link,
-        newest,
-        previous,
-        reduce,
-    )
+def write(pattern: Pattern, row: int, link: int, newest: int, previous: int, reduce: bool) -> None:
+    """Fill in one row; what it waits for is counted back from it."""
+    pattern.link[row] = link
+    pattern.newest[row] = row - newest if newest >= 0 else 0
+    pattern.previous[row] = row - previous if previous >= 0 else 0
+    pattern.reduce[row] = reduce
 
 
 # --- trees grown together --------------------------------------------------------------------------------------------
@@ -199,7 +201,8 @@ def grow_trees(edges: Edges, growth: Growth) -> int:
     The roots have been entered.
     """
     trees = len(growth.edge)
-    missing, step = trees * (trees - 1), np.int64(0)
+    missing = trees * (trees - 1)
+    step = np.int64(0)
     while missing > 0:
         following = NEVER
         for edge in range(len(edges.begin)):
@@ -213,8 +216,10 @@ def grow_trees(edges: Edges, growth: Growth) -> int:
             if tree < 0:
                 following = min(following, later)
                 continue
-            end, until = edges.end[edge], step + edges.steps[edge]
-            growth.edge[tree, end], growth.since[tree, end] = edge, until
+            end = edges.end[edge]
+            until = step + edges.steps[edge]
+            growth.edge[tree, end] = edge
+            growth.since[tree, end] = until
             growth.reached[end, growth.count[end]] = tree
             growth.count[end] += 1
             for hop in range(edges.first[edge], edges.first[edge + 1]):
@@ -230,7 +235,8 @@ def grow_trees(edges: Edges, growth: Growth) -> int:
 @kernel
 def needing(edges: Edges, growth: Growth, edge: int, step: int) -> tuple[int, int]:
     """The first tree that has reached the beginning of the edge and not its end; or -1 and when there will be one."""
-    begin, end = edges.begin[edge], edges.end[edge]
+    begin = edges.begin[edge]
+    end = edges.end[edge]
     later = NEVER
     for k in range(growth.skipped[edge], growth.count[begin]):
         tree = growth.reached[begin, k]

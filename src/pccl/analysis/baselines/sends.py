@@ -1,0 +1,186 @@
+"""From logical sends to timed transfers: routed over the links, repeated for all pieces, and timed by contention.
+
+A transfer waits for the one that brings its chunk by the way the baseline intends, even where the chunk happens to pass
+by earlier: a ring through a switch stays a ring. Links serve first come, first served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pccl._arrays import Bools, Indices, Ints, offsets_of, take_rows
+from pccl.algorithm import Algorithm, Transfers
+from pccl.algorithm.timing import times_of
+from pccl.algorithm.timing_kernels import Inputs
+from pccl.analysis.baselines import tree_kernels as kernels
+from pccl.analysis.baselines.routes import Paths
+from pccl.analysis.baselines.workload import Workload
+from pccl.analysis.queues import first_come_starts
+from pccl.collective import Collective, compile_conditions
+from pccl.errors import InfeasibleError
+from pccl.network import LONGEST
+from pccl.topology import Topology
+
+__all__ = ["Sends", "Trees", "contend", "lay_trees", "lay_walks"]
+
+
+@dataclass(frozen=True)
+class Sends:
+    """Transfers in columns, in the order in which they are served if they are ready at the same time.
+
+    `newest` and `previous` say what each waits for, as the `Inputs` of the timing do, but count back from the transfer
+    itself, with 0 for nothing: so they stay true when rows are repeated for another chunk.
+    """
+
+    chunk: Ints
+    link: Indices
+    newest: Ints
+    previous: Ints
+    reduce: Bools
+
+
+@dataclass(frozen=True)
+class Trees:
+    """One tree per row, over the members of a group by their places in it.
+
+    Attributes
+    ----------
+    parent
+        By tree and member: its parent, or -1 for the root.
+    step
+        By tree and member: larger than that of its parent; those with the same parent are served in this order.
+    path
+        By tree and member: its path from or to the parent among `paths`; None for the usual route.
+    """
+
+    parent: Ints
+    step: Ints
+    path: Ints | None = None
+    paths: Paths | None = None
+
+
+def contend(
+    plan: Callable[[Workload], Sends], topology: Topology, collectives: Sequence[Collective]
+) -> Algorithm:
+    """Plan each collective by itself; then all contend for the links, which serve first come, first served."""
+    conditions = compile_conditions(topology, collectives)
+    workloads = [Workload.of(topology, collective) for collective in collectives]
+    parts = [plan(workload) for workload in workloads]
+    # At worst, all transfers come one after another.
+    longest = sum(
+        workload.link_times[1][part.link].sum(dtype=np.float64)
+        for workload, part in zip(workloads, parts, strict=True)
+    )
+    if longest > LONGEST:
+        raise InfeasibleError(f"the transfers may take longer than two weeks on {topology.name}")
+    before = offsets_of(np.array([len(workload.conditions) for workload in workloads]))
+    chunk = np.concatenate([part.chunk + by for part, by in zip(parts, before, strict=False)])
+    link, newest, previous, reduce = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("link", "newest", "previous", "reduce")
+    )
+    order = np.arange(len(chunk))
+    transfers = Transfers(topology, conditions, chunk.astype(np.int32), link, order, reduce)
+    inputs = Inputs(*(np.where(back > 0, order - back, -1) for back in (newest, previous)))
+    times = times_of(transfers, topology, transfers.transmission)
+    start = first_come_starts(transfers, topology, times, inputs)
+    return Algorithm.build(topology, collectives, chunk, link, start, reduce, conditions=conditions)
+
+
+def lay_walks(workload: Workload, stops: Ints, chunk: Ints, walk: Ints) -> Sends:
+    """Send chunks from device to device by themselves.
+
+    Row w of `stops` has the devices that walk w visits, some of them perhaps several times in a row; `chunk` has the
+    chunks in the order in which they are served, and `walk` the walk of each.
+    """
+    src = stops[:, :-1]
+    dst = stops[:, 1:]
+    moves = src != dst
+    paths, path = workload.paths(src[moves], dst[moves])
+    taken, link = take_rows(paths.first, paths.link, path)
+    # Of walk w, the moves before it end where its own begin.
+    first = taken[offsets_of(np.count_nonzero(moves, axis=1))]
+    newest = np.ones(len(link), np.int64)
+    newest[first[:-1][np.diff(first) > 0]] = 0
+    nothing = np.zeros(len(link), np.int64)
+    pattern = kernels.Pattern(first, link.astype(np.int32), newest, nothing, nothing > 0)
+    return _repeated(pattern, chunk, walk)
+
+
+def lay_trees(
+    workload: Workload, make: Callable[[bool], Trees], tree_of_chunk: Ints | None = None
+) -> Sends:
+    """Add chunks up along one tree, or spread them down another, or both, as the collective asks.
+
+    `make` is called with whether trees lead inwards, to the root. Every share has a tree of its own, unless
+    `tree_of_chunk` says otherwise.
+
+    A sum goes along the routes of its tree as it is. Where that cannot be, because different partial sums would pass
+    through one device (which holds one sum of a chunk, and adds its own contribution), the routes are cut down to a
+    tree of links, along which every device adds up what comes in and sends it on once.
+    """
+    up = _table(workload, make(True), True) if workload.collects else None
+    down = _table(workload, make(False), False) if workload.spreads else None
+    tables = [table for table in (up, down) if table is not None]
+    trees = len(tables[0].order)
+    nothing = np.empty((trees, 0), np.int64)
+    absent = kernels.TreeTable(nothing, nothing, nothing, nothing[0], nothing[0])
+    most = sum(int(np.diff(table.first)[table.path[table.parent >= 0]].sum()) for table in tables)
+    newest, previous = np.empty((2, most), np.int64)
+    pattern = kernels.Pattern(
+        np.zeros(trees + 1, np.int64),
+        np.empty(most, np.int32),
+        newest,
+        previous,
+        np.empty(most, np.bool_),
+    )
+    topology = workload.topology
+    token, last, chosen = np.empty((3, topology.num_devices), np.int64)
+    ground = kernels.Ground(
+        workload.members,
+        workload.place >= 0,
+        topology.src,
+        topology.dst,
+        token,
+        last,
+        np.empty(topology.num_devices, np.bool_),
+        chosen,
+    )
+    kernels.lay_trees(up or absent, down or absent, ground, pattern)
+    chunk = workload.by_piece
+    tree_of_chunk = workload.share if tree_of_chunk is None else tree_of_chunk
+    return _repeated(pattern, chunk, tree_of_chunk[chunk])
+
+
+def _table(workload: Workload, trees: Trees, inward: bool) -> kernels.TreeTable:
+    """The trees with a path for every member, as the kernel wants them."""
+    path = trees.path
+    paths = trees.paths
+    if path is None or paths is None:
+        child = np.broadcast_to(workload.members, trees.parent.shape)
+        parent = np.where(trees.parent >= 0, workload.members[trees.parent], child)
+        ends = (child, parent) if inward else (parent, child)
+        paths, path = workload.paths(*(end.ravel() for end in ends))
+    return kernels.TreeTable(
+        order=np.argsort(trees.step, axis=1, kind="stable"),
+        parent=np.ascontiguousarray(trees.parent),
+        path=path.reshape(trees.parent.shape),
+        first=paths.first,
+        link=paths.link,
+    )
+
+
+def _repeated(pattern: kernels.Pattern, chunk: Ints, row_of_chunk: Ints) -> Sends:
+    """The pattern of each chunk, one chunk after another."""
+    rows = np.arange(len(pattern.link))
+    first, taken = take_rows(pattern.first, rows, row_of_chunk)
+    return Sends(
+        np.repeat(chunk, np.diff(first)),
+        pattern.link[taken],
+        pattern.newest[taken],
+        pattern.previous[taken],
+        pattern.reduce[taken],
+    )
