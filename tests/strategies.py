@@ -82,8 +82,8 @@ def groups(npus: int, least: int = 1) -> st.SearchStrategy[tuple[int, ...]]:
 
 
 @st.composite
-def collectives(draw: st.DrawFn, npus: int) -> pccl.Collective:
-    """A collective of any kind among some or all of this many NPUs, of a size that divides."""
+def collectives(draw: st.DrawFn, npus: int, *, any_size: bool = False) -> pccl.Collective:
+    """A collective of any kind among some or all of this many NPUs, of a size that divides or of any."""
     kind = draw(st.sampled_from(sorted(pccl.collective.COLLECTIVES)))
     make: Any = pccl.collective.COLLECTIVES[kind]
     if kind == "custom":
@@ -98,6 +98,8 @@ def collectives(draw: st.DrawFn, npus: int) -> pccl.Collective:
     }
     if kind == "all-to-all-v":
         shares = st.sampled_from([0, chunks, 1000 * chunks, 4099 * chunks])
+        if any_size:
+            shares = st.integers(0, 9)
         row = st.lists(shares, min_size=len(group), max_size=len(group))
         return make(draw(st.lists(row, min_size=len(group), max_size=len(group))), **given)
     if kind in ("broadcast", "reduce", "scatter", "gather"):
@@ -105,6 +107,10 @@ def collectives(draw: st.DrawFn, npus: int) -> pccl.Collective:
     if kind == "send-recv":
         given["cyclic"] = draw(st.booleans())
     share = draw(st.sampled_from([1, 1000, 4099, 2**20]))
+    if any_size:
+        dtype = draw(st.sampled_from(["uint8", "float32"]))
+        element = 4 if dtype == "float32" else 1
+        return make(Bytes(draw(st.integers(1, 40)) * element), dtype=dtype, **given)
     return make(Bytes(share * len(group) * chunks), **given)
 
 

@@ -255,7 +255,7 @@ def collectives_of(
     Examples
     --------
     >>> collectives_of(CollectiveEntry("AllReduce", size="1MiB", group="0-3"))
-    [AllReduce(size=Bytes(1048576), group=(0, 1, 2, 3), chunks=None)]
+    [AllReduce(size=Bytes(1048576), group=(0, 1, 2, 3), chunks=None, dtype='uint8')]
     """
     with _at(path, "kind"):
         kind = normal_kind(entry.kind)

@@ -54,18 +54,23 @@ DEFINITIONS = {
 @given(st.data())
 def test_a_promise_is_the_definition(kind: str, data: st.DataObject) -> None:
     chunks = data.draw(st.integers(1, 3))
-    size = RANKS * chunks * data.draw(st.integers(1, 4))
+    size = data.draw(st.integers(1, 60))
     collective = pccl.collective.COLLECTIVES[kind](pccl.units.Bytes(size), chunks=chunks)
     inputs = inputs_of(collective, RANKS)
     expected = DEFINITIONS[kind](collective, inputs, RANKS)
     assert outputs_of(collective, inputs) == [list(values) for values in expected]
 
 
-def test_an_all_to_all_turns_rows_into_columns() -> None:
-    inputs = inputs_of(pccl.AllToAll("6B", chunks=2), 3)
-    shares = [np.split(values, 3) for values in inputs]
+@pytest.mark.parametrize(
+    ("size", "ends"),
+    [("6B", [[2, 4], [2, 4], [2, 4]]), ("7B", [[3, 5], [2, 4], [2, 5]]), ("1B", [[1, 1], [0, 0], [0, 1]])],
+)  # fmt: skip
+def test_an_all_to_all_turns_rows_into_columns(size: str, ends: list[list[int]]) -> None:
+    collective = pccl.AllToAll(size, chunks=2)
+    inputs = inputs_of(collective, 3)
+    shares = [np.split(values, cuts) for values, cuts in zip(inputs, ends, strict=True)]
     expected = [np.concatenate([row[i] for row in shares]).tolist() for i in range(3)]
-    assert outputs_of(pccl.AllToAll("6B", chunks=2), inputs) == expected
+    assert outputs_of(collective, inputs) == expected
 
 
 def test_an_all_to_all_of_unequal_shares() -> None:
@@ -97,7 +102,7 @@ def test_a_promise_in_a_group_in_any_order_with_relays() -> None:
 
 @given(st.data())
 def test_chunks_lie_inside_buffers_and_apart(data: st.DataObject) -> None:
-    collective = data.draw(strategies.collectives(RANKS))
+    collective = data.draw(strategies.collectives(RANKS, any_size=data.draw(st.booleans())))
     topology = pccl.topology.ring(RANKS)
     conditions = collective.conditions(topology)
     layout = collective.layout(conditions, np.arange(RANKS), RANKS)

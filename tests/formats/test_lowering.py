@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,16 +16,16 @@ from tests import strategies
 from tests.formats.programs import expected, quick, run
 
 
-def layout_of(algorithm, program):
+def layout_of(algorithm, program, padded):
     rank_of = np.full(algorithm.topology.num_devices, -1, np.int64)
     rank_of[program.npus] = np.arange(len(program.npus))
     conditions = program.collective.conditions(algorithm.topology)
-    return program.collective.layout(conditions, rank_of, len(program.npus))
+    return program.collective.layout(conditions, rank_of, len(program.npus), padded)
 
 
 def check(algorithm, seed=0, **options):
     program = lower(algorithm, **options)
-    layout = layout_of(algorithm, program)
+    layout = layout_of(algorithm, program, options.get("padded") or program.padding > 0)
     for in_place in {None: (False, True)}.get(
         options.get("in_place", False), (options.get("in_place", False),)
     ):
@@ -48,14 +50,49 @@ def test_any_collective_anywhere(problem, seed):
     check(algorithm, seed, all_ranks=True)
 
 
+@settings(deadline=None, max_examples=60)
+@given(tiny_problems(), st.integers(0, 9))
+def test_any_size_as_it_is_or_padded(problem, seed):
+    """Chunks differ by a byte and some are empty; padded they are equal, or too many are asked for."""
+    topology, collective = problem
+    if collective.has_one_size:
+        collective = replace(collective, size=pccl.units.Bytes(int(collective.size) % 23 + 1))
+    algorithm = quick(topology, collective)
+    exact = check(algorithm, seed, all_ranks=True, padded=False)
+    assert exact.padding == 0
+    try:
+        padded = check(algorithm, seed, all_ranks=True)
+    except pccl.PcclError as error:
+        assert "some of which would be empty" in str(error)  # noqa: PT017
+        return
+    if collective.has_one_size:
+        assert len({*padded.messages.bytes.tolist()}) <= 1
+        assert 0 <= padded.padding < collective.pieces * topology.num_npus
+
+
 @settings(deadline=None, max_examples=30)
 @given(strategies.networks(), st.sampled_from([pccl.AllGather, pccl.ReduceScatter, pccl.AllReduce, pccl.AllToAll]),
-       st.integers(1, 3), st.integers(0, 9))  # fmt: skip
-def test_in_place_and_both(topology, kind, chunks, seed):
-    algorithm = quick(topology, kind(pccl.units.Bytes(topology.num_npus * chunks), chunks=chunks))
-    check(algorithm, seed, in_place=True)
+       st.integers(1, 3), st.integers(0, 9), st.sampled_from([None, False]))  # fmt: skip
+def test_in_place_and_both(topology, kind, chunks, seed, padded):
+    size = pccl.units.Bytes(topology.num_npus * chunks + seed)
+    algorithm = quick(topology, kind(size, chunks=chunks))
+    check(algorithm, seed, in_place=True, padded=padded)
     if kind is not pccl.AllToAll:
-        check(algorithm, seed, in_place=None)
+        check(algorithm, seed, in_place=None, padded=padded)
+
+
+@settings(deadline=None, max_examples=30)
+@given(strategies.networks(), st.data())
+def test_unequal_shares_in_place_if_pairs_exchange_equally_much(topology, data):
+    n = topology.num_npus
+    shares = st.integers(0, 5)
+    matrix = np.array([[data.draw(shares) for _ in range(n)] for _ in range(n)])
+    symmetric = pccl.AllToAllV((matrix + matrix.T).tolist(), chunks=2)
+    check(quick(topology, symmetric), in_place=True, padded=data.draw(st.booleans()))
+    if not np.array_equal(matrix, matrix.T):
+        algorithm = quick(topology, pccl.AllToAllV(matrix.tolist(), chunks=1))
+        with pytest.raises(pccl.PcclError, match="no form in place"):
+            lower(algorithm, in_place=True)
 
 
 def test_a_switch_that_sends_to_many_is_a_message_to_each():
@@ -171,3 +208,19 @@ def test_alone_a_rank_copies():
         program = check(quick(pccl.topology.ring(3), kind("2B", group=[1], chunks=1)))
         assert len(program.messages) == 0
         assert len(program.copies) == 1
+
+
+@pytest.mark.parametrize("name", ["msccl", "mscclpp"])
+def test_exports_say_what_they_pad(name, tmp_path):
+    ring = pccl.topology.ring(5)
+    for collective in (
+        pccl.AllReduce("1001B"),
+        pccl.AllToAll("1001B", chunks=2),
+        pccl.AllGather("1001B"),
+    ):
+        facts = pccl.export(quick(ring, collective), tmp_path / "out", format=name)
+        enlarged = collective.with_equal_chunks(5).size
+        assert facts["padded"] == f"from 1.001kB to {enlarged}, so that all chunks are equal"
+    assert "padded" not in pccl.export(
+        quick(ring, pccl.AllGather("1kB")), tmp_path / "out", format=name
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -19,7 +19,14 @@ from pccl.units import Bytes, Size, parse, whole
 
 __all__ = ["Collective", "Pieces", "check_npu", "npu_numbers", "yes_or_no"]
 
-_MOST_CHUNKS = 2**31 - 1  # pieces are numbered in 32 bits
+# Pieces are numbered in 32 bits.
+_MOST_CHUNKS = 2**31 - 1
+_ELEMENT_BYTES = {
+    **dict.fromkeys(("uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    **dict.fromkeys(("float64", "int64", "uint64"), 8),
+}
 
 
 class Pieces(NamedTuple):
@@ -43,6 +50,9 @@ class Collective:
     chunks
         Into how many pieces every share is cut; ``None`` to let :func:`pccl.synthesize` find out what is best (where
         nothing is searched for, that is one).
+    dtype
+        The type of the elements, as PyTorch and NumPy call it. Shares, and the pieces of a share, differ by one element
+        where they cannot be equal.
 
     Attributes
     ----------
@@ -63,6 +73,7 @@ class Collective:
     size: Size
     group: Iterable[int] | None = None
     chunks: int | None = None
+    dtype: str = field(default="uint8", kw_only=True)
 
     kind: ClassVar[str]
     nccl_name: ClassVar[str | None]
@@ -71,16 +82,23 @@ class Collective:
     rooted: ClassVar[bool] = False
     has_one_size: ClassVar[bool] = True
     in_place_differs: ClassVar[bool] = False
-    # Whether an NPU sends or receives its whole buffer, and not all but its own share.
-    _whole_buffer_moves: ClassVar[bool] = False
+    # Whether the buffer is one share, which moves as a whole; otherwise every member has a share of it.
+    _is_one_share: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self._set("size", parse(Bytes, self.size, f"size of {self.kind}"))
         if self.size == 0:
             raise CollectiveError(f"{self.kind} has a size of 0; it must be positive")
         self._check_shared()
+        self._check_elements(int(self.size), "a size of")
 
     def _check_shared(self) -> None:
+        self._set("dtype", str(self.dtype).removeprefix("torch."))
+        if self.dtype not in _ELEMENT_BYTES:
+            known = ", ".join(_ELEMENT_BYTES)
+            raise CollectiveError(
+                f"{self.kind}: there is no dtype {self.dtype!r}; there are {known}"
+            )
         if self.group is not None:
             self._set("group", npu_numbers(self.group, f"{self.kind}: the group"))
             self._check_group(self.ranks)
@@ -103,6 +121,11 @@ class Collective:
         return self.chunks or 1
 
     @property
+    def element(self) -> int:
+        """Bytes of one element."""
+        return _ELEMENT_BYTES[self.dtype]
+
+    @property
     def ranks(self) -> tuple[int, ...]:
         """The group as a tuple; empty when it spans all NPUs."""
         return tuple(self.group) if self.group is not None else ()
@@ -118,7 +141,7 @@ class Collective:
         conditions: Conditions,
         rank_of: Ints,
         ranks: int,
-        padded: bool = False,  # noqa: ARG002
+        padded: bool = False,
     ) -> BufferLayout:
         """Say where the chunks lie in the buffers of the ranks.
 
@@ -131,7 +154,7 @@ class Collective:
         ranks
             How many ranks there are; more than members where others only relay.
         padded
-            Whether what would differ in size has the room of the largest.
+            Whether every chunk has the room of the largest, so that runtimes can count in chunks.
 
         Examples
         --------
@@ -141,7 +164,11 @@ class Collective:
         >>> layout.input_offset.tolist(), layout.output_offset.tolist()
         ([0, 1000, 0, 1000], [0, 1000, 2000, 3000])
         """
-        return self._layout(conditions, self._ranks(rank_of, ranks))
+        who = self._ranks(rank_of, ranks)
+        if not padded:
+            return self._layout(conditions, who)
+        enlarged = self.with_equal_chunks(len(who.group))
+        return enlarged._layout(enlarged._conditions(who.group), who)
 
     def promise(self, rank_of: Ints, ranks: int, padded: bool = False) -> Promise:
         """Say what every rank must end with; the parameters are those of :meth:`layout`.
@@ -156,12 +183,34 @@ class Collective:
         >>> promise.rank.tolist(), promise.bytes.tolist(), promise.contributors(0).tolist()
         ([0, 1], [4000, 4000], [1])
         """
-        conditions = self._conditions(self._members(np.flatnonzero(rank_of >= 0)))
+        conditions = self._conditions(self._ranks(rank_of, ranks).group)
         return Promise.of(conditions, self.layout(conditions, rank_of, ranks, padded), rank_of)
+
+    def with_equal_chunks(self, members: int) -> Self:
+        """The same collective, enlarged to the next size that a group of this many divides into equal chunks.
+
+        One whose parts have sizes of their own stays as it is.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> str(pccl.AllReduce("1000B", chunks=2).with_equal_chunks(6))
+        'all-reduce of 1.008kB among all NPUs, 2 chunks'
+        """
+        if not self.has_one_size:
+            return self
+        chunks = self.pieces * (1 if self._is_one_share else members)
+        step = chunks * self.element
+        if int(self.size) < step:
+            raise CollectiveError(
+                f"{self.kind}: {self.size} is too little for {chunks} chunks of {self.dtype} elements, some of which "
+                "would be empty; take fewer chunks or a larger size"
+            )
+        return replace(self, size=Bytes(-(-int(self.size) // step) * step))
 
     def bus_factor(self, members: int) -> float:
         """Bus bandwidth over algorithm bandwidth in a group of this size, as nccl-tests defines it."""
-        return 1.0 if self._whole_buffer_moves else (members - 1) / members
+        return 1.0 if self._is_one_share else (members - 1) / members
 
     def _conditions(self, group: Ints) -> Conditions:
         raise NotImplementedError
@@ -170,8 +219,7 @@ class Collective:
         raise NotImplementedError
 
     def _ranks(self, rank_of: Ints, count: int) -> Ranks:
-        group = self._members(np.flatnonzero(rank_of >= 0))
-        return Ranks(rank_of, count, rank_of[group])
+        return Ranks(rank_of, count, self._members(np.flatnonzero(rank_of >= 0)))
 
     def _members(self, npus: Ints) -> Ints:
         """The group as an array, where these are all NPUs."""
@@ -184,22 +232,28 @@ class Collective:
             twice = next(rank for i, rank in enumerate(group) if rank in group[:i])
             raise CollectiveError(f"{self.kind}: NPU {twice} appears twice in the group")
 
-    def _shares(self, count: int) -> Ints:
-        """The sizes of this many equal shares of the buffer."""
-        size = int(self.size)
-        parts = count * self.pieces
-        if size % parts:
-            near = Bytes(max(1, round(size / parts)) * parts)
-            raise CollectiveError(
-                f"{self.kind}: size {self.size} does not divide into {count} x {self.pieces} chunks; try {near}"
-            )
-        return np.full(count, size // count)
+    def _shares(self, members: int) -> Ints:
+        """The sizes of the shares that the buffer consists of, in the order of the members."""
+        elements = np.array([int(self.size) // self.element])
+        count = 1 if self._is_one_share else members
+        shares: Ints = split(elements, count)[0] * self.element
+        return shares
 
     def _cut(self, shares: Ints) -> Pieces:
-        """Cut shares of these sizes; the pieces of one differ by at most a byte, and empty ones are left out."""
-        sizes = split(shares, self.pieces)
+        """Cut shares of these sizes into pieces; those without any bytes are left out."""
+        elements = shares // self.element
+        # No more pieces than elements, as all others are empty.
+        pieces = min(self.pieces, int(elements.max(initial=1)))
+        sizes = split(elements, pieces) * self.element
         share, piece = np.nonzero(sizes)
         return Pieces(share, piece, sizes[share, piece])
+
+    def _check_elements(self, size: int, what: str) -> None:
+        if size % self.element:
+            raise CollectiveError(
+                f"{self.kind}: {what} {Bytes(size)} is not a whole number of elements of {self.dtype}, "
+                f"which have {self.element} bytes"
+            )
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -211,7 +265,8 @@ class Collective:
             if self.group is None
             else f"{len(self.ranks)} NPUs ({_shortened(format_group(self.ranks))})"
         )
-        text = f"{self.kind} of {self.size} among {who}"
+        elements = "" if self.dtype == "uint8" else f" {self.dtype}"
+        text = f"{self.kind} of {self.size}{elements} among {who}"
         return (
             text
             if self.chunks is None

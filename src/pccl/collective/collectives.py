@@ -27,7 +27,7 @@ class AllGather(Collective):
     Examples
     --------
     >>> AllGather(size="8MiB", group=range(4), chunks=2)
-    AllGather(size=Bytes(8388608), group=(0, 1, 2, 3), chunks=2)
+    AllGather(size=Bytes(8388608), group=(0, 1, 2, 3), chunks=2, dtype='uint8')
     """
 
     kind = "all-gather"
@@ -40,7 +40,7 @@ class AllGather(Collective):
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
         member = ranks.members
-        shares = Shares(self._shares(len(ranks.members)), ranks)
+        shares = Shares(self._shares(len(ranks.group)), ranks)
         within = conditions.within_share
         place = shares.first[ranks.of_device[conditions.source_ids]] + within
         own = kept(member, shares.size[member], 0, shares.first[member])
@@ -60,7 +60,7 @@ class ReduceScatter(Collective):
         return Conditions.of(size, piece, members, group[share, None], reduces=True)
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        shares = Shares(self._shares(len(ranks.members)), ranks)
+        shares = Shares(self._shares(len(ranks.group)), ranks)
         within = conditions.within_share
         place = shares.first[ranks.of_device[conditions.destination_ids]] + within
         return BufferLayout(place, within, shares.whole, shares.size, -shares.first, kept())
@@ -102,7 +102,7 @@ class SendRecv(Collective):
     cyclic: bool = False
     kind = "send-recv"
     nccl_name = "sendrecv"
-    _whole_buffer_moves = True
+    _is_one_share = True
 
     def _check_shared(self) -> None:
         super()._check_shared()
@@ -114,7 +114,7 @@ class SendRecv(Collective):
                 f"{self.kind} needs a sender and a receiver; the group has one member"
             )
         ahead = np.roll(group, -1) if self.cyclic else group[1:]
-        sender, piece, size = self._cut(np.repeat(self._shares(1), len(ahead)))
+        sender, piece, size = self._cut(np.repeat(self._shares(len(group)), len(ahead)))
         return Conditions.of(size, piece, group[sender, None], ahead[sender, None])
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:

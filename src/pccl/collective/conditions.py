@@ -26,7 +26,7 @@ class Conditions:
     bytes
         Size of the chunk.
     piece
-        Which piece of its share the chunk is, counted from zero.
+        Which piece of its share the chunk is, counted from zero; the pieces of a share are listed in a row.
     reduces
         Whether the chunk is the sum of what all its sources contribute; otherwise it has one source.
     source_offsets, source_ids
@@ -84,11 +84,16 @@ class Conditions:
         return values, of_chunk.reshape(-1).astype(np.int32)
 
     @cached_property
+    def share(self) -> Ints:
+        """Which share each chunk is a piece of; shares are counted as they are listed, without those of no bytes."""
+        return np.cumsum(self.piece == 0, dtype=np.int64) - 1
+
+    @cached_property
     def within_share(self) -> Ints:
-        """Where each chunk begins in its share, whose pieces are listed one after another."""
-        start = np.cumsum(self.bytes) - self.bytes
-        start_of_share = np.maximum.accumulate(np.where(self.piece == 0, start, 0))
-        return start - start_of_share
+        """Where each chunk begins in its share, in bytes."""
+        start: Ints = np.cumsum(self.bytes) - self.bytes
+        start_of_share: Ints = start[self.piece == 0]
+        return start - start_of_share[self.share]
 
     @classmethod
     def of(

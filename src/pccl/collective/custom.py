@@ -71,10 +71,11 @@ class Custom(Collective):
     size: Bytes = field(init=False)
     group: tuple[int, ...] = field(init=False)
     chunks: int = field(init=False, default=1)
+    dtype: str = field(init=False, default="uint8")
     pattern: Sequence[Condition] = ()
     kind = "custom"
     nccl_name = None
-    _whole_buffer_moves = True
+    _is_one_share = True
     has_one_size = False
 
     def __init__(self, pattern: Iterable[Condition | Mapping[str, Any]]) -> None:

@@ -36,7 +36,7 @@ class _Exchange(Collective):
 
     def _layout(self, conditions: Conditions, ranks: Ranks, padded: bool = False) -> BufferLayout:
         """Lay shares one after another, in the order of the ranks at their other end."""
-        matrix = self._matrix(len(ranks.members))
+        matrix = self._matrix(len(ranks.group))
         # From every rank to every other: the room for it in the input of one and the output of the other. Where shares
         # are to be equal, ranks that only relay have room as well, because runtimes count shares by ranks.
         equal = padded or self.has_one_size
@@ -64,13 +64,20 @@ class _Exchange(Collective):
 
 
 class AllToAll(_Exchange):
-    """Every NPU sends a share of its own to every other."""
+    """Every NPU sends a share of its own to every other.
+
+    Where shares cannot be equal, any two members still exchange equally much, and what a member receives is as large as
+    what it sends.
+    """
 
     kind = "all-to-all"
     nccl_name = "alltoall"
 
     def _matrix(self, members: int) -> Ints:
-        return np.tile(self._shares(members), (members, 1))
+        place = np.arange(members)
+        which = (place[:, None] + place) % members
+        matrix: Ints = self._shares(members)[which]
+        return matrix
 
 
 @dataclass(frozen=True)
@@ -102,14 +109,24 @@ class AllToAllV(_Exchange):
         matrix: Sequence[Sequence[int | str]],
         group: Iterable[int] | None = None,
         chunks: int | None = None,
+        *,
+        dtype: str = "uint8",
     ) -> None:
-        for name, value in (("matrix", matrix), ("group", group), ("chunks", chunks)):
-            self._set(name, value)
+        self._set("matrix", matrix)
+        self._set("group", group)
+        self._set("chunks", chunks)
+        self._set("dtype", dtype)
         self.__post_init__()
 
     def __post_init__(self) -> None:
+        matrix: Any = self.matrix
         try:
-            rows = [list(row) for row in self.matrix]
+            # Iterating over the rows of an array is slow, and a data frame has columns instead.
+            rows = (
+                np.asarray(matrix).tolist()
+                if hasattr(matrix, "__array__")
+                else list(map(list, matrix))
+            )
         except TypeError:
             raise CollectiveError(
                 f"{self.kind}: the matrix must be a list of rows, not {self.matrix!r}"
@@ -122,12 +139,15 @@ class AllToAllV(_Exchange):
                 )
         self._set("size", Bytes(max((sum(map(int, row)) for row in self.matrix), default=0)))
         self._check_shared()
+        for entry in {entry for row in self.matrix for entry in row}:
+            self._check_elements(int(entry), "an entry of")
         if self.group is not None:
             self._check_fits(len(self.ranks))
 
-    def _entry(self, entry: int | str) -> int:
+    def _entry(self, entry: float | str) -> int:
         if not isinstance(entry, str):
-            count = whole(entry)
+            is_whole_float = isinstance(entry, float) and entry.is_integer()
+            count = int(entry) if is_whole_float else whole(entry)
             if count is None or count < 0:
                 raise CollectiveError(
                     f"{self.kind}: the matrix holds {entry!r}; bytes are whole and not negative"

@@ -128,11 +128,16 @@ class Promise:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Who is who: the rank of each device (or -1), how many ranks there are, and the ranks of the group's members."""
+    """Who is who: the rank of each device (or -1), how many ranks there are, and the devices of the group."""
 
     of_device: Ints
     count: int
-    members: Ints
+    group: Ints
+
+    @property
+    def members(self) -> Ints:
+        """The ranks of the group, in its order."""
+        return self.of_device[self.group]
 
 
 class Shares:

@@ -49,7 +49,7 @@ def collective_from_dict(data: Mapping[str, Any]) -> Collective:
     Examples
     --------
     >>> collective_from_dict({"kind": "broadcast", "size": "1MiB", "root": 2})
-    Broadcast(size=Bytes(1048576), group=None, chunks=None, root=2)
+    Broadcast(size=Bytes(1048576), group=None, chunks=None, dtype='uint8', root=2)
     """
     if not isinstance(data, Mapping):
         raise CollectiveError(

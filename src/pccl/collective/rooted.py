@@ -54,12 +54,12 @@ class Broadcast(_Rooted):
 
     kind = "broadcast"
     nccl_name = "broadcast"
-    _whole_buffer_moves = True
+    _is_one_share = True
     spreads = True
 
     def _conditions(self, group: Ints) -> Conditions:
         root = self.root_of(group)
-        _, piece, size = self._cut(self._shares(1))
+        _, piece, size = self._cut(self._shares(len(group)))
         sources = np.full((len(size), 1), root)
         destinations = np.tile(group[group != root], (len(size), 1))
         return Conditions.of(size, piece, sources, destinations)
@@ -74,11 +74,11 @@ class Reduce(_Rooted):
 
     kind = "reduce"
     nccl_name = "reduce"
-    _whole_buffer_moves = True
+    _is_one_share = True
     collects = True
 
     def _conditions(self, group: Ints) -> Conditions:
-        _, piece, size = self._cut(self._shares(1))
+        _, piece, size = self._cut(self._shares(len(group)))
         sources = np.tile(group, (len(size), 1))
         destinations = np.full((len(size), 1), self.root_of(group))
         return Conditions.of(size, piece, sources, destinations, reduces=True)
@@ -103,7 +103,7 @@ class Scatter(_Rooted):
         )
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        shares = Shares(self._shares(len(ranks.members)), ranks)
+        shares = Shares(self._shares(len(ranks.group)), ranks)
         within = conditions.within_share
         place = shares.first[ranks.of_device[conditions.destination_ids]] + within
         root = self._root_rank(ranks)
@@ -125,7 +125,7 @@ class Gather(_Rooted):
         return Conditions.of(size[sent], piece[sent], sources, np.full_like(sources, root))
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        shares = Shares(self._shares(len(ranks.members)), ranks)
+        shares = Shares(self._shares(len(ranks.group)), ranks)
         within = conditions.within_share
         place = shares.first[ranks.of_device[conditions.source_ids]] + within
         root = self._root_rank(ranks)

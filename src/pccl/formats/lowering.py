@@ -28,7 +28,7 @@ def lower(
     collective: int | None = None,
     in_place: bool | None = False,
     all_ranks: bool = False,
-    padded: bool = False,
+    padded: bool | None = None,
 ) -> Program:
     """Turn one collective of an algorithm into a program for its ranks.
 
@@ -44,7 +44,9 @@ def lower(
     all_ranks
         Whether all NPUs of the topology are ranks; otherwise only the members of the group, in its order.
     padded
-        For an all-to-all of unequal shares: whether every share has the room of the largest in the buffers.
+        Whether everything is as large as the largest of its kind: chunks that differ because the size does not divide,
+        and the room of the shares of an all-to-all-v. ``None`` for the first alone, which runtimes need that count in
+        chunks; ``False`` for neither.
 
     Examples
     --------
@@ -57,9 +59,11 @@ def lower(
     which = _which(algorithm, collective)
     task = algorithm.collectives[which]
     rows = np.flatnonzero(algorithm.conditions.collective == which)
-    conditions = task.conditions(algorithm.topology)
     npus, members, rank_of = _ranks(algorithm, task, all_ranks)
-    layout = task.layout(conditions, rank_of, len(npus), padded)
+    # The same chunks, perhaps larger: the ranks send what pads them as well.
+    laid_out = task if padded is False else task.with_equal_chunks(len(members))
+    conditions = laid_out.conditions(algorithm.topology)
+    layout = laid_out.layout(conditions, rank_of, len(npus), bool(padded))
     if in_place is not False and layout.shift is None:
         raise PcclError(f"{task.kind} has no form in place; export it out of place")
     if in_place is None and task.in_place_differs:
@@ -92,6 +96,7 @@ def lower(
         layout.input_bytes,
         layout.output_bytes,
         scratch,
+        padding=int(laid_out.size) - int(task.size),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pccl._arrays import Bools, Ints
 from pccl.collective import Collective
+from pccl.units import Bytes
 
 __all__ = ["INPUT", "OUTPUT", "SCRATCH", "Copies", "Messages", "Program"]
 
@@ -91,6 +92,8 @@ class Program:
         Pairs of events of the same rank: the first has to be complete before the second begins.
     input_bytes, output_bytes, scratch_bytes
         Per rank: the size of its buffers.
+    padding
+        By how many bytes the size of the collective was enlarged, so that all its chunks are equal.
     """
 
     collective: Collective
@@ -103,3 +106,13 @@ class Program:
     input_bytes: Ints
     output_bytes: Ints
     scratch_bytes: Ints
+    padding: int = 0
+
+    @property
+    def padding_text(self) -> str:
+        """What was padded, for people; empty if nothing was."""
+        if not self.padding:
+            return ""
+        size = int(self.collective.size)
+        enlarged = Bytes(size + self.padding)
+        return f"from {Bytes(size)} to {enlarged}, so that all chunks are equal"

@@ -86,7 +86,7 @@ def write(
     task = _task(algorithm, collective, runtime, in_place, padded)
     place = False if in_place is None and isinstance(task, AllToAll | AllToAllV) else in_place
     program = lower(
-        algorithm, collective=collective, in_place=place, all_ranks=all_ranks, padded=padded
+        algorithm, collective=collective, in_place=place, all_ranks=all_ranks, padded=padded or None
     )
     units = Units.of(program, _share(task, program), instances, apart=padded)
     _check_offsets(units, instances)
@@ -307,6 +307,8 @@ def _facts(head: dict[str, str | int], blocks: Threadblocks, program: Program) -
         f"{blocks.channels} channel{'s' if blocks.channels != 1 else ''}",
         "checked": "run by the interpreter: exact, without races or deadlock",
     }
+    if program.padding:
+        facts["padded"] = program.padding_text
     if len(program.members) < len(program.npus):
         facts["group"] = f"ranks {format_group(program.members.tolist())}; the others only relay"
     if len(program.members) < len(program.npus) or isinstance(program.collective, AllToAllV):

@@ -128,7 +128,8 @@ def write(
     checked = _try(text, document)
     with replacing(path) as file:
         file.write(f"{text}\n".encode())
-    return _facts(document, schedule.batches) | {"checked": checked}
+    padded = {"padded": program.padding_text} if program.padding else {}
+    return _facts(document, schedule.batches) | padded | {"checked": checked}
 
 
 def _document(resources: Resources, instances: int, smallest: int, largest: int | None) -> Json:
