@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import combinations
 
 import numpy as np
@@ -10,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pccl.reporting.layouts.drawing import Drawing, arrange
+from pccl.reporting import Drawing, arrange
+from pccl.reporting.layouts import curves, spread
 from pccl.topology import Link, Switch, Topology, dragonfly, grid, parse_topology, ring, zoo
 from tests.strategies import networks, topologies
 
@@ -185,18 +185,41 @@ def test_trees_stand_in_levels():
         assert max(above) < min(below)
 
 
-def test_a_thousand_npus_take_no_time_worth_mentioning():
-    began = time.perf_counter()
-    for text in (
-        "mesh:32x32",
-        "torus:10x10x10",
-        "h100:128",
-        "fat-tree:16",
-        "ring:1000",
-        "switch:1000",
-    ):
-        arrange(parse_topology(text))
-    assert time.perf_counter() - began < 10
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("mesh:32x32", "grid"),
+        ("torus:10x10x10", "grid"),
+        ("h100:128", "boxes"),
+        ("fat-tree:16", "levels"),
+        ("ring:1000", "ring"),
+        ("switch:1000", "star"),
+    ],
+)
+def test_a_thousand_npus_are_not_spread_and_no_way_round_is_looked_for(text, kind, monkeypatch):
+    def too_much(*arguments):
+        raise AssertionError("this takes long")
+
+    monkeypatch.setattr(curves, "_bow", too_much)
+    monkeypatch.setattr(spread, "_improved", too_much)
+    assert arrange(parse_topology(text)).kind == kind
+
+
+@pytest.mark.parametrize("npus", [100, 1000, 3000])
+def test_a_network_without_order_is_spread_with_so_much_work(npus, monkeypatch):
+    improve = spread._improved
+    looked_at = []
+
+    def counted(xy, hops):
+        looked_at.append(hops.size)
+        return improve(xy, hops)
+
+    monkeypatch.setattr(spread, "_improved", counted)
+    ends = np.random.default_rng(0).integers(0, npus, (3 * npus, 2))
+    links = [Link(int(a), int(b), "1GB/s", "0ns") for a, b in ends if a != b]
+    assert arrange(Topology.from_links(npus, links)).kind == "spread"
+    assert len(looked_at) <= 150
+    assert sum(looked_at) <= 60_000_000
 
 
 def test_the_same_topology_gets_the_same_layout():

@@ -1,54 +1,63 @@
-"""What all figures share: colours for every eye, paper without a display, files without dates."""
+"""What all figures share: colours for every eye, paper without a display, legends, files without dates."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.style
-import numpy as np
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from pccl._files import replacing
-from pccl.collective.groups import format_group
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from pccl.algorithm import Algorithm
-    from pccl.collective import Collective
-    from pccl.topology import Topology
+from pccl.algorithm import Algorithm
+from pccl.reporting.groups import ProcessGroup, shortened
+from pccl.units import Picoseconds
 
 __all__ = [
     "COLOURS",
+    "FAINT",
     "HEAT",
-    "Group",
-    "clean",
-    "groups_of",
+    "INK",
+    "PALE",
+    "TEXT",
+    "Paper",
+    "colour_of",
+    "group_label",
+    "handle",
+    "handles_in_colours",
     "own_settings",
-    "paper",
     "readable_on",
     "save",
+    "subtitle_of",
     "time_unit",
 ]
 
 # Okabe and Ito's colours, which differ for all kinds of colour vision; after the eighth they start again.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-HEAT = "viridis_r"  # what is idle is left white or grey
-INK, FAINT = "#222222", "#666666"
-MOST_NAMED = len(COLOURS)
-TITLE, TEXT = 11.0, 8.0  # points
+# For shares; what is idle is left white or grey.
+HEAT = "viridis_r"
+INK = "#222222"
+FAINT = "#666666"
+PALE = "#DDDDDD"
+# Points.
+TITLE = 11.0
+TEXT = 8.0
+# Characters, beyond which names would make a figure wider than any screen.
+_LONGEST_NAME = 48
+_LONGEST_LINE = 140
 
 _SETTINGS: dict[str, Any] = {
     "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": TEXT,
-    "svg.fonttype": "none",  # texts stay texts, which can be searched for
-    "svg.hashsalt": "pccl",  # ids that do not change from run to run
+    # Texts stay texts, which can be searched for; ids do not change from run to run.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pccl",
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "text.color": INK,
@@ -58,40 +67,13 @@ _SETTINGS: dict[str, Any] = {
 _WITHOUT_DATE = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 
 
-@dataclass(frozen=True)
-class Group:
-    """NPUs that communicate with each other, and what they do."""
-
-    label: str
-    npus: tuple[int, ...]
-    colour: str
-
-
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """Our settings instead of those of the user, which come back afterwards."""
+    """Use our settings instead of those of the user, which come back afterwards."""
     with warnings.catch_warnings(), matplotlib.style.context(["default", _SETTINGS]):
-        warnings.filterwarnings(
-            "ignore", message="Glyph .* missing from"
-        )  # names may be in any script
+        # Names may be in any script.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
-
-
-def paper(
-    width: float, height: float, title: str, subtitle: str, *, left: float = 0.2, right: float = 0.2,
-    bottom: float = 0.2, top: float = 0.75,
-) -> tuple[Figure, Axes]:  # fmt: skip
-    """A figure whose axes have this size in inches, with margins around them and a title."""
-    needed = max(0.088 * len(title), 0.064 * len(subtitle)) + 0.3
-    right = max(right, needed - left - width)
-    total = left + width + right, bottom + height + top
-    figure = Figure(figsize=total)
-    axes = figure.add_axes(
-        (left / total[0], bottom / total[1], width / total[0], height / total[1])
-    )
-    for text, y, size, colour in ((title, 0.3, TITLE, INK), (subtitle, 0.52, TEXT, FAINT)):
-        figure.text(0.15 / total[0], 1 - y / total[1], clean(text), fontsize=size, color=colour)
-    return figure, axes
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -100,85 +82,139 @@ def save(figure: Figure, path: Path) -> None:
         figure.savefig(file, format=path.suffix[1:], metadata=_WITHOUT_DATE[path.suffix])
 
 
-def groups_of(
-    topology: Topology, collectives: Sequence[Collective]
-) -> tuple[list[Group], list[int]]:
-    """The different process groups, and for each collective which of them it runs in."""
-    members: dict[tuple[int, ...], list[str]] = {}
-    found = []
-    for collective in collectives:
-        npus = tuple(sorted(collective.ranks)) or tuple(topology.npus.tolist())
-        kinds = members.setdefault(npus, [])
-        if collective.kind not in kinds:
-            kinds.append(collective.kind)
-        found.append(list(members).index(npus))
-    groups = []
-    for number, (npus, kinds) in enumerate(members.items()):
-        who = "all NPUs" if len(npus) == topology.num_npus else _short(format_group(npus))
-        groups.append(Group(f"{', '.join(kinds)}: {who}", npus, COLOURS[number % len(COLOURS)]))
-    return groups, found
+class Paper:
+    """A figure with axes of a given size, a title above them and a legend beside them.
+
+    Parameters
+    ----------
+    width, height
+        Inches that the axes take; they are higher if the legend needs that.
+    title, subtitle
+        Two lines above the axes.
+    handles
+        The entries of the legend.
+    left, right, bottom
+        Inches beside and below the axes; the legend and the lines of text may need more on the right.
+    """
+
+    def __init__(
+        self,
+        width: float,
+        height: float,
+        title: str,
+        subtitle: str,
+        handles: Sequence[Any] = (),
+        *,
+        left: float = 0.2,
+        right: float = 0.2,
+        bottom: float = 0.2,
+    ) -> None:
+        above = 0.75
+        labels = [len(str(handle.get_label())) for handle in handles]
+        if handles:
+            right = max(right, 0.7 + 0.072 * max(labels))
+        title = _printable(shortened(title, _LONGEST_LINE))
+        subtitle = _printable(shortened(subtitle, _LONGEST_LINE))
+        # Inches that a character takes.
+        text_width = max(0.088 * len(title), 0.064 * len(subtitle)) + 0.3
+        right = max(right, text_width - left - width)
+        self.height = max(height, 0.4 + 0.175 * len(handles))
+        self._size = left + width + right, bottom + self.height + above
+        self._beside = left + width + 0.15
+        self._bottom = bottom
+        self.figure = Figure(figsize=self._size)
+        self.axes = self._add_axes(left, bottom, width, self.height)
+        self._write(title, 0.3, fontsize=TITLE, color=INK)
+        self._write(subtitle, 0.52, fontsize=TEXT, color=FAINT)
+        if handles:
+            self.figure.legend(
+                handles=list(handles),
+                loc="upper left",
+                bbox_to_anchor=(self._beside / self._size[0], 1 - above / self._size[1]),
+                frameon=False,
+                borderaxespad=0.0,
+                handlelength=1.4,
+                fontsize=TEXT,
+            )
+
+    def colour_bar(self, heat: ScalarMappable, label: str, height: float) -> None:
+        """Add a colour bar beside the axes, from below up to this height in inches."""
+        bar = self.figure.colorbar(
+            heat, cax=self._add_axes(self._beside, self._bottom, 0.13, height)
+        )
+        bar.set_label(label, fontsize=TEXT if height > 2 else 6)
+        bar.outline.set_visible(False)
+
+    def no_spines(self, *sides: str) -> None:
+        """Leave out the lines at some sides of the axes, and let what is written there be faint."""
+        self.axes.spines[[*sides]].set_visible(False)
+        self.axes.tick_params(color=FAINT, labelcolor=FAINT)
+
+    def _add_axes(self, left: float, bottom: float, width: float, height: float) -> Any:
+        across, up = self._size
+        return self.figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+    def _write(self, text: str, down: float, **options: Any) -> None:
+        across, up = self._size
+        self.figure.text(0.15 / across, 1 - down / up, text, **options)
+
+
+def handle(label: str, colour: str, marker: str = "", **style: Any) -> Line2D:
+    """Return an entry of a legend: a line, or a marker with a rim."""
+    if marker:
+        style |= {"linestyle": "", "marker": marker, "markersize": 7, "markerfacecolor": colour}
+        style |= {"markeredgecolor": INK, "markeredgewidth": 0.6}
+    return Line2D([], [], color=colour, label=_printable(label), **style)
+
+
+def handles_in_colours(labels: Mapping[int, str], marker: str = "") -> list[Line2D]:
+    """Return an entry for each of the first labels, in the colour of its number, and one that counts the others."""
+    entries = [handle(label, colour_of(number), marker) for number, label in labels.items()]
+    shown = entries[: len(COLOURS)]
+    if len(entries) > len(shown):
+        more = len(entries) - len(shown)
+        shown.append(handle(f"and {more} more; colours repeat", "none"))
+    return shown
+
+
+def colour_of(number: int) -> str:
+    """Return the colour of a group, chunk or run."""
+    return COLOURS[number % len(COLOURS)]
+
+
+def group_label(group: ProcessGroup) -> str:
+    """Return what a legend calls a process group."""
+    return f"{', '.join(group.kinds)}: {shortened(group.name, 24)}"
 
 
 def subtitle_of(algorithm: Algorithm) -> str:
-    """What the algorithm is, in one line."""
-    kinds = list(dict.fromkeys(collective.kind for collective in algorithm.collectives))
-    tasks = f"{len(algorithm.collectives)} collectives" if len(algorithm.collectives) > 1 else ""
-    what = ": ".join(filter(None, [tasks, ", ".join(kinds)]))
-    return f"{what} on {algorithm.topology.name}, {len(algorithm.transfers):,} transfers, {algorithm.duration_text}"
+    """Return what the algorithm is, in one line."""
+    what = ", ".join(dict.fromkeys(collective.kind for collective in algorithm.collectives))
+    if len(algorithm.collectives) > 1:
+        what = f"{len(algorithm.collectives)} collectives: {what}"
+    name = name_of(algorithm.topology.name)
+    return f"{what} on {name}, {len(algorithm.transfers):,} transfers, {algorithm.duration_text}"
+
+
+def name_of(name: str) -> str:
+    """Return the name of a network, as long as there is room for it."""
+    return shortened(name, _LONGEST_NAME)
 
 
 def time_unit(time: int) -> tuple[int, str]:
-    """Picoseconds in the unit to show times up to this one in, and its name."""
-    for unit, factor in (("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3)):
+    """Return picoseconds in the unit to show times up to this one in, and its name."""
+    for ((unit, factor),) in Picoseconds.shown:
         if time >= factor:
             return factor, unit
     return 1, "ps"
 
 
 def readable_on(colour: str) -> str:
-    """Black or white, whichever can be read on the colour."""
+    """Return black or white, whichever can be read on the colour."""
     red, green, blue = to_rgb(colour)
     return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
 
 
-def clean(text: str) -> str:
-    """The text without signs that cannot be printed, which names in files may hold."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _short(text: str, most: int = 24) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def legend_height(entries: int) -> float:
-    """Inches that a legend of so many entries takes."""
-    return 0.4 + 0.175 * entries
-
-
-def legend_width(labels: Sequence[str]) -> float:
-    """Inches that a legend with these labels takes."""
-    return 0.55 + 0.072 * max(map(len, labels), default=0)
-
-
-def shares_over_time(
-    row: np.ndarray[Any, Any],
-    begin: np.ndarray[Any, Any],
-    end: np.ndarray[Any, Any],
-    shape: tuple[int, int],
-    finish: int,
-) -> np.ndarray[Any, Any]:
-    """Per row and interval until the finish: the share of it that intervals from `begin` to `end` fill."""
-    rows, intervals = shape
-    width = finish / intervals
-    held = np.zeros(rows * intervals)
-    later = np.zeros(rows * intervals)
-    for moments, sign in (
-        (begin, 1.0),
-        (end, -1.0),
-    ):  # from a moment on, the rest of its interval and all that follow
-        interval = np.minimum((moments / width).astype(np.int64), intervals - 1)
-        cell = row * intervals + interval
-        held += sign * np.bincount(cell, (interval + 1) * width - moments, len(held))
-        later += sign * np.bincount(cell, minlength=len(later))
-    follow = np.cumsum(later.reshape(shape), axis=1) - later.reshape(shape)
-    return np.clip(held.reshape(shape) / width + follow, 0.0, 1.0)
+def _printable(text: Iterable[str]) -> str:
+    """Return the text without signs that cannot be printed, which names in files may hold."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)

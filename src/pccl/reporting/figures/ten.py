@@ -3,95 +3,112 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.collections import LineCollection
-from matplotlib.lines import Line2D
+from matplotlib.figure import Figure
 
-from pccl._arrays import Ints
+from pccl._arrays import Floats, Ints
 from pccl.algorithm import Algorithm
-from pccl.algorithm.core import time_text
+from pccl.collective import Conditions
 from pccl.errors import PcclError
-from pccl.reporting.figures.style import (
-    COLOURS,
-    FAINT,
-    legend_height,
-    legend_width,
-    paper,
-    subtitle_of,
-    time_unit,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from pccl.reporting.figures import style
+from pccl.units import time_text
 
 __all__ = ["draw"]
 
-_MOST_DEVICES, _MOST_MOMENTS, _MOST_TRANSFERS = 24, 24, 240
+_MOST_DEVICES = 24
+_MOST_MOMENTS = 24
+_MOST_TRANSFERS = 240
 _MOST_ARCS = 1_500
-_MANY_LABELS = 90
-_PLACES = (0.3, 0.22, 0.4, 0.5, 0.62, 0.72)  # along an arc, where its label may be
+_MOST_LABELS = 90
+# Along an arc, where its label may be.
+_PLACES = (0.3, 0.22, 0.4, 0.5, 0.62, 0.72)
 
 
 def draw(algorithm: Algorithm) -> Figure:
-    """Every link at every moment in grey, and in colour those that chunks take."""
-    t, topology = algorithm.transfers, algorithm.topology
+    """Draw every link at every moment in grey, and in colour those that chunks take."""
+    t = algorithm.transfers
+    devices = algorithm.topology.num_devices
     moments = np.unique(np.concatenate([[0], t.start, t.arrival]))
     _check_size(algorithm, len(moments))
-    factor, unit = time_unit(int(moments[-1]))
-    colours, handles = _chunk_colours(algorithm)
+    factor, unit = style.time_unit(int(moments[-1]))
+    number_of_chunk, names = _chunk_names(algorithm.conditions)
+    handles = style.handles_in_colours(dict(enumerate(names)))
+    handles.append(style.handle("link at that time", style.PALE))
     width = float(np.clip(0.85 * (len(moments) - 1), 3.0, 11.0))
-    height = max(legend_height(len(handles)), 0.5 * (topology.num_devices - 1) + 0.4)
-    right = legend_width([str(handle.get_label()) for handle in handles]) + 0.3
-    figure, axes = paper(
+    paper = style.Paper(
         width,
-        height,
+        0.5 * (devices - 1) + 0.4,
         "Time-expanded network",
-        subtitle_of(algorithm),
+        style.subtitle_of(algorithm),
+        handles,
         left=0.8,
         bottom=0.6,
-        right=right,
     )
+    axes = paper.axes
     times = moments / factor
-    _arcs(axes, algorithm, moments, factor)
-    grid_x, grid_y = (part.ravel() for part in np.meshgrid(times, np.arange(topology.num_devices)))
+    last = float(times[-1])
+    arcs = _arcs(algorithm, moments, factor)
+    if len(arcs) <= _MOST_ARCS:
+        lines = LineCollection(arcs, colors=style.PALE, linewidths=0.6, zorder=1, gid="arcs")
+        axes.add_collection(lines)
+    x, y = np.meshgrid(times, np.arange(devices))
     axes.scatter(
-        grid_x, grid_y, s=14, color="white", edgecolor=FAINT, linewidth=0.7, zorder=3, gid="nodes"
+        x.ravel(),
+        y.ravel(),
+        s=14,
+        color="white",
+        edgecolor=style.FAINT,
+        linewidth=0.7,
+        zorder=3,
+        gid="nodes",
     )
-    begin, end = (
-        np.stack([x / factor, y], axis=1) for x, y in ((t.start, t.src), (t.arrival, t.dst))
+    begin = np.stack([t.start / factor, t.src], axis=1)
+    end = np.stack([t.arrival / factor, t.dst], axis=1)
+    for chunk, a, b in zip(t.chunk.tolist(), begin, end, strict=True):
+        arrow = {
+            "arrowstyle": "-|>",
+            "color": style.colour_of(number_of_chunk[chunk]),
+            "linewidth": 1.5,
+            "shrinkA": 2.2,
+            "shrinkB": 2.2,
+            "mutation_scale": 8,
+        }
+        axes.annotate("", b, a, zorder=4, arrowprops=arrow)
+    # Arrows have no id in the file; these lines, which cannot be seen, have.
+    ways = list(np.stack([begin, end], axis=1))
+    axes.add_collection(LineCollection(ways, alpha=0.0, gid="transfers"))
+    if len(t) <= _MOST_LABELS:
+        inch = np.array([last / width or 1.0, devices / paper.height])
+        for chunk, place in zip(t.chunk.tolist(), _label_places(begin, end, inch), strict=True):
+            patch = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none"}
+            axes.text(
+                *place, str(chunk), fontsize=6, ha="center", va="center", zorder=5, bbox=patch
+            )
+    axes.set_xlim(-0.03 * last, last * 1.03 or 1.0)
+    axes.set_ylim(devices - 0.5, -0.5)
+    is_switch = algorithm.topology.is_switch
+    axes.set_yticks(
+        range(devices),
+        [f"switch {device}" if is_switch(device) else f"NPU {device}" for device in range(devices)],
     )
-    for chunk, from_, to in zip(t.chunk.tolist(), begin, end, strict=True):
-        axes.annotate("", to, from_, zorder=4, arrowprops={
-            "arrowstyle": "-|>", "color": colours[chunk], "linewidth": 1.5, "shrinkA": 2.2, "shrinkB": 2.2,
-            "mutation_scale": 8})  # fmt: skip
-    axes.add_collection(
-        LineCollection(list(np.stack([begin, end], axis=1)), alpha=0.0, gid="transfers")
-    )
-    axes.set_xlim(times[0] - 0.03 * times[-1], times[-1] * 1.03 or 1.0)
-    axes.set_ylim(topology.num_devices - 0.5, -0.5)
-    if len(t) <= _MANY_LABELS:
-        _labels(
-            axes,
-            t.chunk.tolist(),
-            begin,
-            end,
-            (times[-1] / width or 1.0, topology.num_devices / height),
-        )
-    _scales(axes, algorithm, moments, factor, unit, width)
-    corner = (0.95 + width) / figure.get_figwidth(), 1 - 0.75 / figure.get_figheight()
-    figure.legend(
-        handles=handles, loc="upper left", frameon=False, borderaxespad=0.0, bbox_to_anchor=corner
-    )
-    return figure
+    ticks = _apart(times.tolist(), 0.45 * last / width)
+    axes.set_xticks(ticks, [f"{tick:.4g}" for tick in ticks])
+    steps = np.unique(np.diff(moments))
+    note = f", one step is {time_text(int(steps[0]))}" if len(steps) == 1 else ""
+    axes.set_xlabel(f"time ({unit}){note}")
+    paper.no_spines("top", "right", "bottom", "left")
+    axes.tick_params(length=0)
+    return paper.figure
 
 
 def _check_size(algorithm: Algorithm, moments: int) -> None:
-    counts = ((algorithm.topology.num_devices, _MOST_DEVICES, "devices"), (len(algorithm.transfers), _MOST_TRANSFERS,
-              "transfers"), (moments, _MOST_MOMENTS, "moments at which something starts or arrives"))  # fmt: skip
-    for count, most, what in counts:
+    for count, most, what in (
+        (algorithm.topology.num_devices, _MOST_DEVICES, "devices"),
+        (len(algorithm.transfers), _MOST_TRANSFERS, "transfers"),
+        (moments, _MOST_MOMENTS, "moments at which something starts or arrives"),
+    ):
         if count > most:
             raise PcclError(
                 f"a time-expanded network of {count:,} {what} is too large to be read (the most is {most}); "
@@ -99,97 +116,68 @@ def _check_size(algorithm: Algorithm, moments: int) -> None:
             )
 
 
-def _chunk_colours(algorithm: Algorithm) -> tuple[list[str], list[Any]]:
-    """Per chunk its colour: its own, or if chunks are many that of its first source; and a legend."""
-    conditions = algorithm.conditions
-    source = [int(conditions.sources(chunk)[0]) for chunk in range(len(conditions))]
-    if len(conditions) <= len(COLOURS):
-        keys = list(range(len(conditions)))
-        names = [f"chunk {chunk}: {_way(conditions, chunk)}" for chunk in keys]
-    else:
-        senders = sorted(set(source))
-        keys = [senders.index(sender) for sender in source]
-        names = [f"chunks from {sender}" for sender in senders]
-    colours = [COLOURS[key % len(COLOURS)] for key in keys]
-    shown = names[: len(COLOURS)]
-    handles = [
-        Line2D([], [], color=COLOURS[i], linewidth=1.6, label=name) for i, name in enumerate(shown)
-    ]
-    if len(names) > len(shown):
-        handles.append(
-            Line2D(
-                [], [], linestyle="", label=f"and {len(names) - len(shown)} more; colours repeat"
-            )
-        )
-    return colours, [*handles, Line2D([], [], color="#DDDDDD", label="link at that time")]
+def _chunk_names(conditions: Conditions) -> tuple[list[int], list[str]]:
+    """Return, per chunk, the number of its colour, and what each number stands for.
+
+    Few chunks have a colour each; of many, those from the same source share one.
+    """
+    chunks = range(len(conditions))
+    if len(conditions) <= len(style.COLOURS):
+        return list(chunks), [f"chunk {chunk}: {_way(conditions, chunk)}" for chunk in chunks]
+    source = [int(conditions.sources(chunk)[0]) for chunk in chunks]
+    senders = sorted(set(source))
+    names = [f"chunks from {sender}" for sender in senders]
+    return [senders.index(sender) for sender in source], names
 
 
-def _way(conditions: Any, chunk: int) -> str:
-    sources, destinations = (
-        ",".join(map(str, ends[:4].tolist())) + ("…" if len(ends) > 4 else "")
-        for ends in (conditions.sources(chunk), conditions.destinations(chunk))
-    )
-    return f"{sources} → {destinations or 'nowhere'}"
+def _way(conditions: Conditions, chunk: int) -> str:
+    texts = []
+    for devices in (conditions.sources(chunk), conditions.destinations(chunk)):
+        text = ",".join(map(str, devices[:4].tolist()))
+        texts.append(f"{text}…" if len(devices) > 4 else text or "nowhere")
+    return " → ".join(texts)
 
 
-def _arcs(axes: Axes, algorithm: Algorithm, moments: Ints, factor: int) -> None:
-    """Every link from every moment at which something might start, with the time that the smallest chunk takes."""
-    t, topology = algorithm.transfers, algorithm.topology
-    if not len(t):
-        return
-    travel = np.full(topology.num_links, np.iinfo(np.int64).max)
-    np.minimum.at(travel, t.link, t.arrival - t.start)
+def _arcs(algorithm: Algorithm, moments: Ints, factor: int) -> list[list[tuple[float, int]]]:
+    """Return every link from every moment at which something might start, with the time that the fastest chunk takes.
+
+    A link that nothing uses takes as long as another one of its bandwidth; if there is none it is left out.
+    """
+    t = algorithm.transfers
+    topology = algorithm.topology
+    never = np.iinfo(np.int64).max
     rates, of_link = topology.rates
-    known = np.array([travel[of_link == i].min() for i in range(len(rates))])
-    travel = np.where(travel == np.iinfo(np.int64).max, known[of_link], travel)
+    travel = np.full(topology.num_links, never)
+    at_rate = np.full(len(rates), never)
+    np.minimum.at(travel, t.link, t.arrival - t.start)
+    np.minimum.at(at_rate, of_link, travel)
+    travel = np.where(travel == never, at_rate[of_link], travel)
     arcs = []
     for start in moments.tolist():
-        fits = (travel < np.iinfo(np.int64).max) & (travel <= moments[-1] - start)
-        for link in np.flatnonzero(fits).tolist():
-            end = (start + travel[link]) / factor
-            arcs.append([(start / factor, topology.src[link]), (end, topology.dst[link])])
-    if 0 < len(arcs) <= _MOST_ARCS:
-        axes.add_collection(
-            LineCollection(arcs, colors="#DDDDDD", linewidths=0.6, zorder=1, gid="arcs")
-        )
+        for link in np.flatnonzero(travel <= moments[-1] - start).tolist():
+            begin = (start / factor, int(topology.src[link]))
+            end = ((start + int(travel[link])) / factor, int(topology.dst[link]))
+            arcs.append([begin, end])
+    return arcs
 
 
-def _labels(
-    axes: Axes, chunks: Sequence[int], begin: Any, end: Any, unit: tuple[float, float]
-) -> None:
-    """Numbers of chunks on arcs, each at the first place where it covers no other; `unit` is an inch on the axes."""
-    placed: list[tuple[float, float]] = []
-    for chunk, a, b in zip(chunks, begin, end, strict=True):
+def _label_places(begin: Floats, end: Floats, inch: Floats) -> list[Floats]:
+    """Return a place on each arc, the first at which its label covers no other; `inch` is one on both axes."""
+    room = inch * (0.17, 0.13)
+    placed: list[Floats] = []
+    for a, b in zip(begin, end, strict=True):
         for share in _PLACES:
-            x, y = a + share * (b - a)
-            if all(abs(x - u) > 0.17 * unit[0] or abs(y - v) > 0.13 * unit[1] for u, v in placed):
+            place = a + share * (b - a)
+            if all(np.any(np.abs(place - other) > room) for other in placed):
                 break
-        placed.append((x, y))
-        patch = {
-            "boxstyle": "round,pad=0.12",
-            "facecolor": "white",
-            "edgecolor": "none",
-            "alpha": 0.9,
-        }
-        axes.text(x, y, str(chunk), fontsize=6, ha="center", va="center", zorder=5, bbox=patch)
+        placed.append(place)
+    return placed
 
 
-def _scales(
-    axes: Axes, algorithm: Algorithm, moments: Ints, factor: int, unit: str, width: float
-) -> None:
-    topology = algorithm.topology
-    names = [
-        f"switch {d}" if topology.is_switch(d) else f"NPU {d}" for d in range(topology.num_devices)
-    ]
-    axes.set_yticks(range(topology.num_devices), names)
-    kept, last = [], -np.inf
-    for moment in (moments / factor).tolist():
-        if moment - last > 0.45 * float(moments[-1]) / factor / width:  # inches that a number takes
-            kept.append(moment)
-            last = moment
-    axes.set_xticks(kept, [f"{moment:.4g}" for moment in kept])
-    steps = np.unique(np.diff(moments))
-    note = f", one step is {time_text(int(steps[0]))}" if len(steps) == 1 else ""
-    axes.set_xlabel(f"time ({unit}){note}")
-    axes.tick_params(length=0, labelcolor=FAINT)
-    axes.spines[:].set_visible(False)
+def _apart(values: Sequence[float], least: float) -> list[float]:
+    """Return those of ascending values that are so far from the one before that both can be labelled."""
+    kept: list[float] = []
+    for value in values:
+        if not kept or value - kept[-1] > least:
+            kept.append(value)
+    return kept
