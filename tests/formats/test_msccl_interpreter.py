@@ -6,7 +6,13 @@ import pytest
 
 import pccl
 from pccl.formats.msccl.file import parse
-from pccl.formats.msccl.interpreter import check, check_text
+from pccl.formats.msccl.interpreter import check, find_problems
+
+
+def check_text(text: str, **options) -> list[str]:
+    """The problems of a file given as text, each one line."""
+    return [str(problem) for problem in find_problems(text, **options)]
+
 
 HEAD = {
     "name": "test", "proto": "Simple", "nchannels": 1, "nchunksperloop": 2, "ngpus": 2, "coll": "allgather",
@@ -126,7 +132,7 @@ def test_comments_and_unknown_elements_are_ignored():
 
 def test_lines_are_counted():
     text = GOOD.replace('cnt="1"', 'cnt="x"')
-    found = [int(line.split(":")[0].removeprefix("line ")) for line in parse(text)[1]]
+    found = [int(line.split(":")[0].removeprefix("line ")) for line in map(str, parse(text)[1])]
     assert found == [i for i, line in enumerate(text.splitlines(), 1) if 'cnt="x"' in line]
 
 

@@ -75,7 +75,7 @@ def plan(algorithm: Algorithm, folder: Path, **options: Any) -> Json:
 
 
 def problems(document: Json) -> list[str]:
-    return execute(parse(json.dumps(document))).problems
+    return [str(problem) for problem in execute(parse(json.dumps(document)))]
 
 
 @pytest.mark.parametrize("chunks", [1, 4])

@@ -140,7 +140,7 @@ def through_ports() -> Json:
 
 
 def problems(document: Json) -> list[str]:
-    return execute(parse(json.dumps(document))).problems
+    return [str(problem) for problem in execute(parse(json.dumps(document)))]
 
 
 @pytest.mark.parametrize("document", [all_gather(), all_reduce(), through_ports()])
@@ -377,7 +377,7 @@ def test_known_defects_of_kernels_are_named() -> None:
     ops[3]["dst_buff"] *= 2
     ops.append(over("flush"))
     defects = resolve(parse(json.dumps(document))).defects
-    assert [line.split(": ")[1].split(";")[0] for line in defects] == [
+    assert [problem.text.split(": ")[1].split(";")[0] for problem in defects] == [
         "kernels read all sources of a put over memory channels from the buffer of the first",
         "kernels skip a flush that stands alone",
     ]

@@ -59,6 +59,8 @@ class Promise:
         Per chunk: where it lies in the input of its contributors.
     contributor_offsets, contributor_ranks
         The contributors of chunk ``c`` are ``contributor_ranks[contributor_offsets[c]:contributor_offsets[c + 1]]``.
+    input_bytes, output_bytes
+        Per rank: the size of its buffers.
 
     Notes
     -----
@@ -73,6 +75,8 @@ class Promise:
     input_offset: Ints
     contributor_offsets: Ints
     contributor_ranks: Ints
+    input_bytes: Ints
+    output_bytes: Ints
 
     @classmethod
     def of(cls, conditions: Conditions, layout: BufferLayout, rank_of: Ints) -> Promise:
@@ -89,6 +93,8 @@ class Promise:
             input_offset=np.concatenate([layout.input_offset, own_input]),
             contributor_offsets=offsets_of(np.concatenate(contributors)),
             contributor_ranks=np.concatenate([rank_of[conditions.source_ids], own_rank]),
+            input_bytes=layout.input_bytes,
+            output_bytes=layout.output_bytes,
         )
 
     def contributors(self, chunk: int) -> Ints:

@@ -7,26 +7,30 @@ receives has been sent and, where its connection is full, after an earlier messa
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from pccl._arrays import Ints
-from pccl.formats.msccl.file import Algo, Step
-from pccl.formats.msccl.rules import RECEIVES, SENDS
+from pccl.formats.machine import Kind, Place, Problem
+from pccl.formats.msccl.file import Step, XmlAlgorithm
+from pccl.formats.msccl.rules import RECEIVES, SENDS, where
 from pccl.formats.ordering import sorted_events
 
-__all__ = ["Execution", "Node", "connect"]
+__all__ = ["DEPENDENCY", "Execution", "Node", "connect"]
 
-Connection = tuple[int, int, int]  # sender, receiver, channel
+# Sender, receiver, channel.
+Connection = tuple[int, int, int]
 
-# Why a step waits for others, one column each.
+# Why a step waits for others, one column of `Execution.waits` each.
 _REASONS = (
     "for {}, before it",
     "for {}, on which it depends",
     "for {} to send to it",
     "for {} to make room (the connection holds {depth} message{s})",
 )
+BEFORE, DEPENDENCY, SENDER, ROOM = range(len(_REASONS))
 
 
 @dataclass(slots=True)
@@ -37,11 +41,21 @@ class Node:
     tb: int
     index: int
     step: Step
+    block: int  # the position of its threadblock on its rank
     sends: tuple[Connection, int] | None  # the connection, and the number of the message on it
     receives: tuple[Connection, int] | None
 
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return Place(self.gpu, self.tb, self.index)
+
     def __str__(self) -> str:
-        return f"gpu {self.gpu} tb {self.tb} step {self.index}"
+        return where(self.place)
+
+    def problem(self, kind: Kind, text: str) -> Problem:
+        """Return a problem of this step."""
+        return Problem(kind, f"{self}: {text}", self.place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +67,10 @@ class Execution:
     depth: int
     order: list[int]  # all nodes, unless some are blocked for ever
 
-    @classmethod
-    def of(cls, nodes: list[Node], waits: Ints, depth: int) -> Execution:
-        """Find an order: the first steps of threadblocks first, as if all ran at the same speed."""
-        when = np.array([node.index for node in nodes], np.int64)
-        after, reason = np.nonzero(waits >= 0)
-        return cls(nodes, waits, depth, sorted_events(when, waits[after, reason], after).tolist())
-
-    def blocked(self) -> list[str]:
+    def blocked(self) -> Iterator[Problem]:
         """The first step of every threadblock that can never run, and what it waits for."""
-        done, lines, seen = set(self.order), [], set()
+        done = set(self.order)
+        seen = set()
         for number, node in enumerate(self.nodes):
             if number in done or (node.gpu, node.tb) in seen:
                 continue
@@ -72,68 +80,76 @@ class Execution:
                 for other, why in zip(self.waits[number].tolist(), _REASONS, strict=True)
                 if other >= 0 and other not in done
             ]
-            lines.append(
-                f"{node}: deadlock: type {node.step.type} waits for ever {' and '.join(reasons)}"
-            )
-        return lines
+            text = f"deadlock: type {node.step.type} waits for ever {' and '.join(reasons)}"
+            yield node.problem(Kind.DEADLOCK, text)
 
 
-def connect(algo: Algo, depth: int) -> tuple[Execution | None, list[str]]:
-    """Join the two ends of every connection and order all steps; or say which ends do not fit."""
-    nodes, first = _nodes(algo)
-    sent, received = (
-        defaultdict[Connection, list[int]](list),
-        defaultdict[Connection, list[int]](list),
-    )
+def connect(algorithm: XmlAlgorithm, depth: int) -> tuple[Execution, list[Problem]]:
+    """Join the two ends of every connection and order all steps; also returns what keeps them from running."""
+    nodes, first = _nodes(algorithm)
+    sent: dict[Connection, list[int]] = defaultdict(list)
+    received: dict[Connection, list[int]] = defaultdict(list)
     for number, node in enumerate(nodes):
         if node.sends:
             sent[node.sends[0]].append(number)
         if node.receives:
             received[node.receives[0]].append(number)
     problems = [
-        line
+        problem
         for connection in sorted({*sent, *received})
-        for line in _mismatches(nodes, connection, sent[connection], received[connection])
+        for problem in _mismatches(nodes, connection, sent[connection], received[connection])
     ]
     if problems:
-        return None, problems
-    return Execution.of(nodes, _waits(nodes, first, sent, received, depth), depth), []
+        return Execution(nodes, np.zeros((0, len(_REASONS)), np.int64), depth, []), problems
+    waits = _waits(nodes, first, sent, received, depth)
+    # The first steps of threadblocks come first, as if all ran at the same speed.
+    time = np.array([node.index for node in nodes], np.int64)
+    after, reason = np.nonzero(waits >= 0)
+    order = sorted_events(time, waits[after, reason], after).tolist()
+    execution = Execution(nodes, waits, depth, order)
+    return execution, list(execution.blocked())
 
 
-def _nodes(algo: Algo) -> tuple[list[Node], dict[tuple[int, int], int]]:
+def _nodes(algorithm: XmlAlgorithm) -> tuple[list[Node], dict[tuple[int, int], int]]:
     """Every step as a node, and the node of the first step of each threadblock."""
     nodes: list[Node] = []
     first: dict[tuple[int, int], int] = {}
-    for gpu in algo.gpus:
-        for tb in gpu.threadblocks:
+    for gpu in algorithm.gpus:
+        for position, tb in enumerate(gpu.threadblocks):
             first[gpu.id, tb.id] = len(nodes)
             sends = receives = 0
             for index, step in enumerate(tb.steps):
-                out = ((gpu.id, tb.send, tb.chan), sends) if step.type in SENDS else None
-                into = ((tb.recv, gpu.id, tb.chan), receives) if step.type in RECEIVES else None
-                sends, receives = sends + bool(out), receives + bool(into)
-                nodes.append(Node(gpu.id, tb.id, index, step, out, into))
+                node = Node(gpu.id, tb.id, index, step, position, None, None)
+                if step.type in SENDS:
+                    node.sends = ((gpu.id, tb.send, tb.chan), sends)
+                    sends += 1
+                if step.type in RECEIVES:
+                    node.receives = ((tb.recv, gpu.id, tb.chan), receives)
+                    receives += 1
+                nodes.append(node)
     return nodes, first
 
 
 def _mismatches(
     nodes: list[Node], connection: Connection, sent: list[int], received: list[int]
-) -> list[str]:
+) -> Iterator[Problem]:
     src, dst, chan = connection
     way = f"gpu {src} -> gpu {dst} on channel {chan}"
     if len(sent) != len(received):
-        extra = nodes[sent[len(received)] if len(sent) > len(received) else received[len(sent)]]
-        what = (
-            "sends a message that nobody receives"
-            if len(sent) > len(received)
-            else "receives what nobody sends"
-        )
-        return [f"{extra}: it {what} ({way}: {len(sent)} sends, {len(received)} receives)"]
-    return [
-        f"{nodes[b]}: it receives {nodes[b].step.cnt} chunks, but {nodes[a]} sends {nodes[a].step.cnt} ({way})"
-        for a, b in zip(sent, received, strict=True)
-        if nodes[a].step.cnt != nodes[b].step.cnt
-    ]
+        counts = f"({way}: {len(sent)} sends, {len(received)} receives)"
+        if len(sent) > len(received):
+            node = nodes[sent[len(received)]]
+            text = f"it sends a message that nobody receives {counts}"
+        else:
+            node = nodes[received[len(sent)]]
+            text = f"it receives what nobody sends {counts}"
+        yield node.problem(Kind.CONNECTION, text)
+        return
+    for a, b in zip(sent, received, strict=True):
+        here, there = nodes[a].step.cnt, nodes[b].step.cnt
+        if here != there:
+            text = f"it receives {there} chunks, but {nodes[a]} sends {here} ({way})"
+            yield nodes[b].problem(Kind.CONNECTION, text)
 
 
 def _waits(
@@ -144,12 +160,12 @@ def _waits(
     depth: int,
 ) -> Ints:
     waits = np.full((len(nodes), len(_REASONS)), -1, np.int64)
-    inner = [number for number, node in enumerate(nodes) if node.index]
-    waits[inner, 0] = np.array(inner, np.int64) - 1
     for number, node in enumerate(nodes):
+        if node.index:
+            waits[number, BEFORE] = number - 1
         if node.step.depid >= 0:
-            waits[number, 1] = first[node.gpu, node.step.depid] + node.step.deps
+            waits[number, DEPENDENCY] = first[node.gpu, node.step.depid] + node.step.deps
     for connection, receipts in received.items():
-        waits[receipts, 2] = sent[connection]
-        waits[sent[connection][depth:], 3] = receipts[:-depth]
+        waits[receipts, SENDER] = sent[connection]
+        waits[sent[connection][depth:], ROOM] = receipts[:-depth]
     return waits

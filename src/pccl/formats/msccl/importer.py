@@ -8,28 +8,29 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 
 import numpy as np
 
 from pccl.algorithm import Algorithm, Provenance, verify
-from pccl.collective import COLLECTIVES as KINDS
 from pccl.collective import Collective
 from pccl.errors import FormatError, TopologyError, VerificationError
-from pccl.formats.msccl.contents import Content, carried
-from pccl.formats.msccl.execution import Execution, connect
-from pccl.formats.msccl.file import Algo, read
+from pccl.formats.machine import BY_NAME, Kind, Line, Memory, Problem
+from pccl.formats.msccl.execution import Execution, Node, connect
+from pccl.formats.msccl.file import XmlAlgorithm, read
+from pccl.formats.msccl.interpreter import Machine, beyond_buffers, buffer_sizes
 from pccl.formats.msccl.rules import broken_parts
-from pccl.formats.msccl.targets import COLLECTIVES, DEPTHS
-from pccl.formats.msccl.task import Task
+from pccl.formats.msccl.targets import CHOSEN, DEPTHS, plain_name
+from pccl.network import NEVER, network, price_table
 from pccl.topology import Topology
-from pccl.topology.core import transmission_time
 from pccl.units import Bytes, Size, parse
 
 __all__ = ["import_msccl"]
 
-_MENDED = ("'outofplace'", "'minBytes'", "'maxBytes'")  # older files lack these
+# Older files lack these.
+_LATER = ("outofplace", "minBytes", "maxBytes")
 
 
 def import_msccl(
@@ -61,76 +62,136 @@ def import_msccl(
     Algorithm
         What the file does, which the verifier has accepted.
     """
-    algo = _readable(path)
+    file = _readable(path)
     npus = topology.npus.tolist() if group is None else list(group)
-    if len(npus) != algo.ngpus:
+    if len(npus) != file.ngpus:
         raise FormatError(
-            f"{path} is for {algo.ngpus} ranks, not for {len(npus)} NPUs; say which NPUs with group"
+            f"{path} is for {file.ngpus} ranks, not for {len(npus)} NPUs; say which NPUs with group"
         )
-    ranks = tuple(algo.promise.members or range(algo.ngpus)) if members is None else tuple(members)
-    if not set(ranks) <= set(range(algo.ngpus)):
-        raise FormatError(f"{path} has ranks 0 to {algo.ngpus - 1}; the members are {list(ranks)}")
-    task = Task(algo, ranks, in_place=not algo.outofplace)
-    execution, problems = connect(algo, DEPTHS.get(algo.proto, 2))
-    problems = problems or (execution.blocked() if execution else [])
-    if problems or execution is None:
-        raise FormatError(f"{path}: {problems[0]}; 'pccl check' says more")
-    collective, pieces = _collective(task, npus, parse(Bytes, size, "size"))
-    plan = _Plan(topology, npus, int(collective.conditions(topology).bytes.max(initial=1)), pieces)
-    plan.place(execution, carried(task, execution))
-    return _algorithm(plan, collective, str(path))
+    ranks = list(file.purpose.members or range(file.ngpus)) if members is None else list(members)
+    if not {*ranks} <= {*range(file.ngpus)}:
+        raise FormatError(f"{path} has ranks 0 to {file.ngpus - 1}; the members are {ranks}")
+    execution, problems = connect(file, DEPTHS.get(file.proto, 2))
+    _refuse(path, problems)
+    size = parse(Bytes, size, "size")
+    collective, pieces = _collective(file, [npus[rank] for rank in ranks], size)
+    contents = _Follower(file, collective, topology, npus, int(size) // file.nchunksperloop)
+    _refuse(path, list(beyond_buffers(file, contents.memory.sizes)))
+    contents.run(execution)
+    chunk = int(collective.conditions(topology).bytes.max(initial=1))
+    schedule = _Schedule(topology, npus, chunk, pieces)
+    schedule.place(execution, contents)
+    return _algorithm(schedule, collective, str(path))
 
 
-def _readable(path: str | Path) -> Algo:
-    algo, problems = read(path)
-    problems = [line for line in problems if not any(name in line for name in _MENDED)]
-    if algo is None or problems:
-        raise FormatError(
-            f"{path}: {problems[0] if problems else 'there is nothing in it'}; 'pccl check' says more"
-        )
-    if algo.coll not in COLLECTIVES:
-        raise FormatError(f"{path}: {algo.coll!r} cannot be imported; {', '.join(COLLECTIVES)} can")
-    if algo.promise.shares:
+def _readable(path: str | Path) -> XmlAlgorithm:
+    file, problems = read(path, may_lack=_LATER)
+    _refuse(path, problems)
+    if file is None:
+        raise FormatError(f"{path}: there is nothing in it")
+    if plain_name(file.coll) not in CHOSEN:
+        raise FormatError(f"{path}: {file.coll!r} cannot be imported; {', '.join(CHOSEN)} can")
+    if file.purpose.shares:
         raise FormatError(
             f"{path}: it is padded, and sends parts of its shares only; such files cannot be imported"
         )
-    if broken := broken_parts(algo):
-        raise FormatError(f"{path}: {broken[0]}; 'pccl check' says more")
-    algo.outofplace = algo.outofplace or int(not algo.inplace)
-    return algo
+    _refuse(path, broken_parts(file))
+    file.outofplace = file.outofplace or int(not file.inplace)
+    return file
 
 
-def _collective(task: Task, npus: list[int], size: Bytes) -> tuple[Collective, int]:
+def _refuse(path: str | Path, problems: list[Problem]) -> None:
+    if problems:
+        raise FormatError(f"{path}: {problems[0]}; 'pccl check' says more")
+
+
+def _collective(file: XmlAlgorithm, group: list[int], size: Bytes) -> tuple[Collective, int]:
     """The collective, and into how many chunks of it one chunk of the file is cut."""
-    whole, ranks = task.algo.nchunksperloop, len(task.group)
-    shares = ranks if task.kind == "all-reduce" else task.algo.ngpus
+    kind = BY_NAME[plain_name(file.coll)]
+    whole = file.nchunksperloop
+    # Members have shares of a sum that all end with; otherwise all ranks have shares in the buffers of the file.
+    sums_everywhere = kind.collects and kind.spreads
+    shares = len(group) if sums_everywhere else file.ngpus
     pieces = shares // math.gcd(whole, shares)
-    if pieces > 1 and task.kind != "all-reduce":
+    if pieces > 1 and not sums_everywhere:
         raise FormatError(f"{whole} chunks are not shares of {shares} ranks")
-    chunks = whole * pieces // shares
     if int(size) % (whole * pieces):
         near = Bytes(max(1, round(int(size) / (whole * pieces))) * whole * pieces)
         raise FormatError(f"size {size} does not divide into {whole * pieces} chunks; try {near}")
-    buffer = Bytes(
-        int(size) // shares * ranks
-    )  # where others only relay, they have room in the buffers as well
-    group = [npus[rank] for rank in task.group]
-    return KINDS[task.kind](buffer, group=group, chunks=chunks), pieces
+    buffer = Bytes(int(size) // shares * len(group))
+    return kind(buffer, group=group, chunks=whole * pieces // shares), pieces
 
 
-def _algorithm(plan: _Plan, collective: Collective, path: str) -> Algorithm:
-    chunk, link, start = (
-        np.array(column, np.int64) for column in (plan.chunk, plan.link, plan.start)
-    )
-    draft = Algorithm.build(plan.topology, [collective], chunk, link, start)
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A chunk of the collective (or -1 if it is not part of it), and who has contributed to it, one bit each."""
+
+    chunk: int
+    bits: int
+
+    def __add__(self, other: Content) -> Content:
+        if self.chunk != other.chunk or self.bits & other.bits:
+            raise ArithmeticError
+        return Content(self.chunk, self.bits | other.bits)
+
+
+class _Follower(Machine):
+    """Runs a file on contents instead of numbers, to find out what its messages carry."""
+
+    def __init__(
+        self,
+        file: XmlAlgorithm,
+        collective: Collective,
+        topology: Topology,
+        npus: list[int],
+        unit: int,
+    ) -> None:
+        rank_of = np.full(topology.num_devices, -1, np.int64)
+        rank_of[npus] = np.arange(len(npus))
+        promise = collective.promise(rank_of, len(npus))
+        memory = Memory(buffer_sizes(file, promise, unit), not file.outofplace, dtype=object)
+        super().__init__(file, memory, "")
+        for rank in range(len(npus)):
+            cells = memory.cells(rank, "i", 0, memory.sizes[rank]["i"])
+            memory.values[cells] = Content(-1, 0)
+            memory.known[cells] = True
+        for chunk in range(len(collective.conditions(topology))):
+            place, inside = divmod(int(promise.input_offset[chunk]), unit)
+            # A chunk of the file that is cut into several is known by its first.
+            for k, rank in enumerate(promise.contributors(chunk).tolist() if not inside else ()):
+                memory.values[memory.cells(rank, "i", place, 1)] = Content(chunk, 1 << k)
+
+    def report(self, problem: Problem) -> None:
+        """Refuse a file that has nothing to send; which of two things it sends in a race is left to the order."""
+        if problem.kind is Kind.UNWRITTEN:
+            raise FormatError(str(problem))
+
+    def _execute(self, node: Node, line: Line) -> None:
+        try:
+            super()._execute(node, line)
+        except ArithmeticError:
+            raise FormatError(
+                f"{node}: it adds what does not belong together, or the same contribution twice"
+            ) from None
+
+
+def _algorithm(schedule: _Schedule, collective: Collective, path: str) -> Algorithm:
+    columns = (schedule.chunk, schedule.link, schedule.start)
+    draft = Algorithm.build(schedule.topology, [collective], *map(np.array, columns))
+    t = draft.transfers
     algorithm = Algorithm.build(
-        plan.topology, [collective], draft.transfers.chunk, draft.transfers.link, draft.transfers.start, _adds(draft),
+        schedule.topology,
+        [collective],
+        t.chunk,
+        t.link,
+        t.start,
+        _adds(draft),
         provenance=Provenance(f"imported from {Path(path).name}"),
-    )  # fmt: skip
+    )
     try:
         verify(algorithm)
     except VerificationError as error:
-        raise FormatError(f"{path} does not map onto {plan.topology.name}: {error}") from None
+        raise FormatError(f"{path} does not map onto {schedule.topology.name}: {error}") from None
     return algorithm
 
 
@@ -178,20 +239,31 @@ def _advice(topology: Topology, device: int) -> str:
     )
 
 
-class _Plan:
+class _Schedule:
     """Transfers with their times: every message starts when the file lets it and its links are free."""
 
     def __init__(self, topology: Topology, npus: list[int], size: int, pieces: int) -> None:
-        self.topology, self.npus, self.pieces = topology, npus, pieces
-        self.travel = transmission_time(size, topology.bandwidth)
-        self.hold = self.travel + np.where(topology.exclusive, topology.latency, 0)
+        self.topology = topology
+        self.npus = npus
+        self.pieces = pieces
+        net = network(topology, np.array([size]))
+        travel, hold = np.empty((2, topology.num_links), np.int64)
+        travel[net.link] = net.travel[0][net.kind] * net.unit
+        hold[net.link] = net.hold[0][net.kind] * net.unit
+        self.travel = travel.tolist()
+        self.hold = hold.tolist()
         self.free = [0] * topology.num_links
+        # As few NPUs as possible, since relays keep what they pass on, and then as little time as possible.
+        more_than_any_way = int(travel.max(initial=0)) * topology.num_devices + 1
+        relays = ~np.isin(topology.dst, topology.switches)
+        self.price = travel + relays * more_than_any_way
+        self.distance = price_table(topology, self.price)
         self.ways: dict[tuple[int, int], list[list[int]]] = {}
         self.chunk: list[int] = []
         self.link: list[int] = []
         self.start: list[int] = []
 
-    def place(self, execution: Execution, contents: dict[int, list[Content]]) -> None:
+    def place(self, execution: Execution, contents: _Follower) -> None:
         """Take the steps as they become ready, and give times to what they send."""
         followers: list[list[int]] = [[] for _ in execution.nodes]
         missing = (execution.waits >= 0).sum(axis=1).tolist()
@@ -207,7 +279,10 @@ class _Plan:
             if node.receives:
                 now = max(now, landed[node.receives])
             if node.sends:
-                left, landed[node.sends] = self._send(node.sends[0], contents[number], now)
+                (src, dst, _), _ = node.sends
+                ends = (self.npus[src], self.npus[dst])
+                chunks = [content.chunk for content in contents.messages[node.sends]]
+                left, landed[node.sends] = self._send(*ends, chunks, now)
                 now = max(now, left)
             for other in followers[number]:
                 since[other] = max(since[other], now)
@@ -215,60 +290,40 @@ class _Plan:
                 if not missing[other]:
                     heappush(ready, (since[other], other))
 
-    def _send(
-        self, connection: tuple[int, int, int], contents: list[Content], now: int
-    ) -> tuple[int, int]:
+    def _send(self, src: int, dst: int, chunks: list[int], now: int) -> tuple[int, int]:
         """Send the chunks of a message; returns when the sender is done and when the last of them has arrived."""
         left = arrived = now
-        src, dst = self.npus[connection[0]], self.npus[connection[1]]
-        for content in contents:
-            if content.chunk < 0:
+        for first in chunks:
+            if first < 0:
                 raise FormatError(f"NPU {src} sends NPU {dst} what is not part of the collective")
-            for piece in range(self.pieces):
+            for chunk in range(first, first + self.pieces):
                 time = now
                 for hop, links in enumerate(self._way(src, dst)):
-                    link = min(links, key=lambda link: (max(self.free[link], time), link))
-                    start = max(self.free[link], time)
-                    self.chunk.append(content.chunk * self.pieces + piece)
+                    start, link = min((max(self.free[link], time), link) for link in links)
+                    self.chunk.append(chunk)
                     self.link.append(link)
                     self.start.append(start)
-                    self.free[link] = start + int(self.hold[link])
-                    time = start + int(self.travel[link] + self.topology.latency[link])
-                    left = max(left, self.free[link]) if hop == 0 else left
+                    self.free[link] = start + self.hold[link]
+                    time = start + self.travel[link]
+                    if hop == 0:
+                        left = max(left, self.free[link])
                 arrived = max(arrived, time)
         return left, arrived
 
     def _way(self, src: int, dst: int) -> list[list[int]]:
         """The shortest way: for each hop, the parallel links that it may take."""
-        if (src, dst) not in self.ways:
-            self.ways[src, dst] = self._shortest(src, dst)
-        return self.ways[src, dst]
-
-    def _shortest(self, src: int, dst: int) -> list[list[int]]:
-        """Dijkstra's algorithm: over as few NPUs as possible, since relays keep what they pass on, and then by time."""
-        first, out = self.topology.out_links
-        best: dict[int, tuple[int, int]] = {src: (0, 0)}
-        came: dict[int, int] = {}
-        heap = [(0, 0, src)]
-        while heap:
-            npus, time, device = heappop(heap)
-            if device == dst:
-                break
-            if best[device] < (npus, time):
-                continue
-            for link in out[first[device] : first[device + 1]].tolist():
-                ahead = int(self.topology.dst[link])
-                cost = (npus + (not self.topology.is_switch(ahead)),
-                        time + int(self.travel[link] + self.topology.latency[link]))  # fmt: skip
-                if ahead not in best or cost < best[ahead]:
-                    best[ahead], came[ahead] = cost, device
-                    heappush(heap, (*cost, ahead))
-        if dst not in came:
+        if (src, dst) in self.ways:
+            return self.ways[src, dst]
+        if self.distance[src, dst] >= NEVER:
             raise TopologyError(f"{self.topology.name} has no way from NPU {src} to NPU {dst}")
-        way, device = [], dst
-        while device != src:
-            before = came[device]
-            links = out[first[before] : first[before + 1]]
-            way.append(links[self.topology.dst[links] == device].tolist())
-            device = before
-        return way[::-1]
+        first, out = self.topology.out_links
+        way = []
+        device = src
+        while device != dst:
+            links = out[first[device] : first[device + 1]]
+            ahead = self.topology.dst[links]
+            on_way = self.price[links] + self.distance[ahead, dst] == self.distance[device, dst]
+            device = int(ahead[on_way][0])
+            way.append(links[ahead == device].tolist())
+        self.ways[src, dst] = way
+        return way

@@ -7,33 +7,35 @@ from dataclasses import dataclass
 from pccl.errors import PcclError
 
 __all__ = [
-    "COLLECTIVES",
+    "CHOSEN",
     "DEPTHS",
     "MOST_COUNT",
     "MOST_DEPENDED_ON",
+    "MOST_FUSED",
     "MOST_NODES",
-    "TARGETS",
+    "MOST_OFFSET",
+    "MOST_PEERS",
     "Target",
     "find_target",
+    "plain_name",
 ]
 
-MOST_COUNT = 71  # chunks of one step
-MOST_DEPENDED_ON = 127  # the number of a threadblock that others wait for is kept in a signed byte
-MOST_OFFSET = 2**15 - 1  # offsets are kept in 16 bits with a sign
-MOST_NODES = (
-    4095  # elements that one rank reads: the algorithm, all ranks, its own threadblocks and steps
-)
-MOST_FUSED = 16  # sums into one place that the runtimes do in one go
-MOST_PEERS = 32  # peers that one rank sends to over one channel, and likewise receives from
-
-# Messages that a connection holds before its sender has to wait for its receiver.
+# Chunks of one step.
+MOST_COUNT = 71
+# The number of a threadblock that others wait for is kept in a signed byte.
+MOST_DEPENDED_ON = 127
+# Offsets are kept in 16 bits with a sign.
+MOST_OFFSET = 2**15 - 1
+# Elements that one rank reads: the algorithm, all ranks, its own threadblocks and steps.
+MOST_NODES = 4095
+# Sums into one place that the runtimes do in one go.
+MOST_FUSED = 16
+# Peers that one rank sends to over one channel, and likewise receives from.
+MOST_PEERS = 32
+# Messages that a connection holds before its sender has to wait for its receiver, by protocol.
 DEPTHS = {"Simple": 2, "LL": 8, "LL128": 8}
-
-# Collectives whose files the runtimes choose by size and place alone, by the name in the file.
-COLLECTIVES = {
-    "allgather": "all-gather", "reducescatter": "reduce-scatter", "reduce_scatter": "reduce-scatter",
-    "allreduce": "all-reduce", "alltoall": "all-to-all",
-}  # fmt: skip
+# Collectives whose files the runtimes choose by size and place alone.
+CHOSEN = ("allgather", "reducescatter", "allreduce", "alltoall")
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,13 @@ class Target:
     steps: int  # of a threadblock
     threadblocks: int  # of a rank
     channels: int
+    collectives: tuple[str, ...] = CHOSEN  # as it spells them
+    exchanges_in_place: bool = True  # whether its alltoall has a form in place
+    takes_any_maximum: bool = True  # whether a largest size of zero means that there is none
 
-    def spell(self, kind: str) -> str:
+    def spell(self, name: str) -> str:
         """What the runtime calls a collective."""
-        names = [name for name, ours in COLLECTIVES.items() if ours == kind]
-        return names[-1] if self.name == "msccl" else names[0]
+        return next(spelled for spelled in self.collectives if plain_name(spelled) == name)
 
 
 TARGETS = {
@@ -57,13 +61,22 @@ TARGETS = {
     for target in (
         Target("executor", "the MSCCL executor for NCCL", 64, 1024, 32),
         Target("rccl", "RCCL", 64, 64, 128),
-        Target("msccl", "the original MSCCL", 256, 216, 32),
+        Target(
+            "msccl",
+            "the original MSCCL",
+            256,
+            216,
+            32,
+            ("allgather", "reduce_scatter", "allreduce", "alltoall"),
+            exchanges_in_place=False,
+            takes_any_maximum=False,
+        ),
     )
 }
 
 
 def find_target(name: str) -> Target:
-    """The runtime of this name.
+    """Return the runtime of this name.
 
     Examples
     --------
@@ -73,3 +86,8 @@ def find_target(name: str) -> Target:
     if name not in TARGETS:
         raise PcclError(f"there is no target {name!r}; there are {', '.join(TARGETS)}")
     return TARGETS[name]
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a collective as most runtimes spell it."""
+    return name.replace("_", "")

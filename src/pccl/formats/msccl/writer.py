@@ -14,10 +14,11 @@ from pccl.collective import AllToAll, AllToAllV, Collective
 from pccl.collective.groups import format_group
 from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import Program, lower
+from pccl.formats.machine import BY_NAME, Kind
 from pccl.formats.msccl.file import MOST_CHARACTERS
-from pccl.formats.msccl.interpreter import check_text
+from pccl.formats.msccl.interpreter import find_problems
 from pccl.formats.msccl.operations import TYPES
-from pccl.formats.msccl.targets import COLLECTIVES, DEPTHS, MOST_OFFSET, Target, find_target
+from pccl.formats.msccl.targets import CHOSEN, DEPTHS, MOST_OFFSET, Target, find_target
 from pccl.formats.msccl.threadblocks import Threadblocks, arrange
 from pccl.formats.msccl.units import Units
 from pccl.units import Bytes, Size, parse, whole
@@ -126,13 +127,13 @@ def _task(
             )
     elif padded:
         raise PcclError(f"padded is for all-to-all-v, not for {task.kind}")
-    elif task.kind not in COLLECTIVES.values():
+    elif task.nccl_name not in CHOSEN:
         reason = (
             "which it cannot tell apart by their roots"
             if hasattr(task, "root")
             else "which it does not know"
         )
-        chosen = ", ".join(dict.fromkeys(COLLECTIVES.values()))
+        chosen = ", ".join(BY_NAME[name].kind for name in CHOSEN)
         raise PcclError(
             f"{target.runtime} runs files for {chosen}, but not for {task.kind}, {reason}"
         )
@@ -178,7 +179,7 @@ def _head(
     algorithm: Algorithm, task: Collective, program: Program, units: Units, target: Target, protocol: str,
     in_place: bool | None, sizes: tuple[int, int], channels: int,
 ) -> dict[str, str | int]:  # fmt: skip
-    kind = "all-to-all" if isinstance(task, AllToAllV) else task.kind
+    coll = "alltoall" if isinstance(task, AllToAllV) else str(task.nccl_name)
     name = re.sub(r"[^A-Za-z0-9._:-]+", "-", f"{task.kind}-{algorithm.topology.name}")[:80]
     return {
         "name": name,
@@ -186,7 +187,7 @@ def _head(
         "nchannels": channels,
         "nchunksperloop": units.per_loop * units.instances,
         "ngpus": len(program.npus),
-        "coll": target.spell(kind),
+        "coll": target.spell(coll),
         "inplace": int(in_place is not False),
         "outofplace": int(not in_place),
         "minBytes": sizes[0],
@@ -285,8 +286,10 @@ def _tag(name: str, attributes: Mapping[str, object]) -> str:
 
 def _try(text: str, program: Program, shares: list[list[int]] | None, target: Target) -> None:
     """Run the file before anybody else does."""
-    problems = check_text(text, target=target.name, group=program.members.tolist(), shares=shares)
-    if any("deadlock" in line for line in problems):
+    problems = find_problems(
+        text, target=target.name, group=program.members.tolist(), shares=shares
+    )
+    if any(problem.kind is Kind.DEADLOCK for problem in problems):
         raise PcclError(
             f"the schedule keeps more messages on their way than a connection holds, and would hang ({problems[0]}); "
             "use fewer chunks, or the protocol LL (protocol='LL', --protocol LL), whose connections hold more"

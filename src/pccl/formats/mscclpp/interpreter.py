@@ -10,19 +10,31 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from pccl.formats.mscclpp.plan import Plan, facts, read
-from pccl.formats.mscclpp.resolver import Program, Range, Step, resolve
-from pccl.formats.mscclpp.results import expected_outputs
-from pccl.formats.mscclpp.rules import SIGNALS, SUMS
-from pccl.formats.mscclpp.state import Line, Memory, Semaphores, Signal, Values
+from pccl._arrays import Column
+from pccl.collective import Promise
+from pccl.errors import FormatError
+from pccl.formats.machine import (
+    BY_NAME,
+    Conflict,
+    Kind,
+    Memory,
+    Place,
+    Problem,
+    Problems,
+    promise_of,
+    unfit_buffers,
+    wrong_outputs,
+)
+from pccl.formats.mscclpp.plan import ExecutionPlan, facts, read
+from pccl.formats.mscclpp.resolver import Channel, Key, Range, ResolvedPlan, Step, resolve
+from pccl.formats.mscclpp.rules import PUTS_WITH_SIGNAL, SUMS
+from pccl.formats.mscclpp.state import Signal, Thread, counters_of
 
-__all__ = ["Outcome", "check", "execute"]
+__all__ = ["check", "execute"]
 
 MOST_PROBLEMS = 20
 
@@ -57,138 +69,155 @@ def check(
         plan.pccl.members = list(group)
     if root is not None:
         plan.pccl.root = root
-    outcome = execute(plan, seed=seed)
+    lines = [str(problem) for problem in execute(plan, seed=seed)]
+    more = len(lines) - MOST_PROBLEMS
+    if more > 0:
+        lines[MOST_PROBLEMS:] = [f"and {more} more problems"]
     said = facts(plan)
-    return outcome.problems, said if outcome.problems else said | {
-        "results": "exact, without races or deadlock"
-    }
+    return lines, said if lines else said | {"results": "exact, without races or deadlock"}
 
 
-@dataclass
-class Outcome:
-    """What came of running a plan: problems, and the outputs by rank (chunks x parts x numbers)."""
-
-    problems: list[str]
-    outputs: list[Values] = field(default_factory=list)
-
-
-def execute(plan: Plan, *, seed: int = 0) -> Outcome:
-    """Run a plan: every rank on numbers of its own, in exact arithmetic, compared with what the collective promises.
-
-    Half of the numbers are whole, the others are fractions that binary floating point adds without error.
-    """
-    program = resolve(plan)
-    if program.errors:
-        return Outcome(_shortened(program.errors))
-    machine = _Machine(program, seed)
-    promised = expected_outputs(plan, machine.memory.inputs())
-    machine.run()
-    if not machine.deadlocked:
-        machine.finish()
-        machine.compare(promised)
-    outputs = [machine.memory.content(rank, "o") for rank in range(len(plan.gpus))]
-    return Outcome(_shortened(program.defects + machine.problems), outputs)
+def execute(plan: ExecutionPlan, *, seed: int = 0) -> list[Problem]:
+    """Run a plan on numbers of its own for every rank, and find all problems; none if it does what it promises."""
+    resolved = resolve(plan)
+    if resolved.errors:
+        return list(resolved.errors)
+    machine = _Machine(resolved)
+    try:
+        promise = _promise(plan)
+    except FormatError as error:
+        machine.problems.add(Kind.RESULT, str(error))
+        promise = None
+    machine.run(promise, seed)
+    return [*resolved.defects, *machine.problems]
 
 
-def _shortened(problems: list[str]) -> list[str]:
-    more = len(problems) - MOST_PROBLEMS
-    return problems if more <= 0 else [*problems[:MOST_PROBLEMS], f"and {more} more problems"]
+def _promise(plan: ExecutionPlan) -> Promise:
+    """What the collective promises; ranks that are not members contribute nothing and are promised nothing."""
+    name, said = plan.collective, plan.pccl
+    ranks = range(len(plan.gpus))
+    if name not in BY_NAME:
+        raise FormatError(
+            f"what {name!r} promises is not known here; known are {', '.join(BY_NAME)}"
+        )
+    members = list(ranks) if said.members is None else said.members
+    if not members or len({*members}) < len(members) or not {*members} <= {*ranks}:
+        raise FormatError(f"the members {members} are not ranks of the plan")
+    if said.root is not None and said.root not in members:
+        raise FormatError(f"the root {said.root} is not a member")
+    matrix = [[row[i] for i in members] for row in (said.matrix or [])]
+    sizes = [gpu.chunks for gpu in plan.gpus]
+    promise = promise_of(
+        name,
+        len(ranks),
+        members,
+        inputs=[size["i"] for size in sizes],
+        root=said.root,
+        cyclic=said.cyclic,
+        matrix=[matrix[i] for i in members] if matrix else [],
+    )
+    for text in unfit_buffers(promise, sizes):
+        raise FormatError(f"the buffers do not fit {name}: {text}")
+    return promise
 
 
 class _Machine:
     """All ranks at once: threadblocks run until they must wait, and wake when what they wait for comes."""
 
-    def __init__(self, program: Program, seed: int) -> None:
-        self.program, self.problems, self.deadlocked = program, list[str](), False
-        self.memory = Memory(program.plan, program.parts, seed)
-        blocks = [tb for gpu in program.steps for tb in gpu]
-        ports = sorted({c[:3] for tb in blocks for s in tb for c in s.channels if c[0] == "port"})
-        self.lines = len(blocks) + len(ports)
-        ranks = [rank for rank, gpu in enumerate(program.steps) for _ in gpu]
-        self.threads = [Line(i, ranks[i], tb, self.lines) for i, tb in enumerate(blocks)]
+    def __init__(self, resolved: ResolvedPlan) -> None:
+        self.problems = Problems()
+        gpus = resolved.plan.gpus
+        self.memory = Memory([gpu.chunks for gpu in gpus], resolved.plan.inplace, resolved.parts)
+        channels = {channel.own for step in resolved.steps for channel in step.channels}
+        ports = sorted(key for key in channels if key[0] == "port")
+        blocks = [block for gpu in resolved.blocks for block in gpu]
+        ranks = [rank for rank, gpu in enumerate(resolved.blocks) for _ in gpu]
+        lines = len(blocks) + len(ports)
+        self.threads = [
+            Thread(i, lines, rank, block)
+            for i, (rank, block) in enumerate(zip(ranks, blocks, strict=True))
+        ]
+        # Ports get what they do while others run.
+        self.done_by_ports: list[list[Step]] = [[] for _ in ports]
         self.ports = {
-            port: Line(len(blocks) + i, port[1], [], self.lines) for i, port in enumerate(ports)
+            key: Thread(len(blocks) + i, lines, key[1], self.done_by_ports[i])
+            for i, key in enumerate(ports)
         }
-        self.port_steps: dict[int, list[Step]] = {port.index: [] for port in self.ports.values()}
-        self.touched = np.full((len(program.plan.gpus), self.lines), -1, np.int32)
-        self.signals: dict[Any, deque[Signal]] = defaultdict(deque)
-        self.releases = Semaphores(program)
-        self.barriers: dict[tuple[int, int], list[Line]] = defaultdict(list)
-        self.waiting: dict[Any, list[Line]] = defaultdict(list)
-        self.ready: deque[Line] = deque(self.threads)
-        self.raced: set[tuple[Any, ...]] = set()
+        # Per rank and line: its last operation that touched the buffers of the rank.
+        self.touched = np.full((len(gpus), lines), -1, np.int32)
+        semaphores: dict[Key, int] = {
+            ("semaphore", rank, i): semaphore.init_value
+            for rank, gpu in enumerate(gpus)
+            for i, semaphore in enumerate(gpu.semaphores)
+        }
+        self.counters = counters_of(semaphores, resolved.steps)
+        self.barriers: dict[tuple[int, int], list[Thread]] = defaultdict(list)
+        self.waiting: dict[Key, list[Thread]] = defaultdict(list)
+        self.ready: deque[Thread] = deque(self.threads)
+        self.raced: set[tuple[int, int, Place]] = set()
 
     # -- running ------------------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def run(self, promise: Promise | None, seed: int) -> None:
+        """Run everything, and compare what comes of it with a promise."""
+        inputs = self.memory.fill(seed)
         while self.ready:
             thread = self.ready.popleft()
             while thread.next < len(thread.steps) and self._try(thread, thread.steps[thread.next]):
                 thread.next += 1
         stuck = [thread for thread in self.threads if thread.next < len(thread.steps)]
-        self.deadlocked = bool(stuck)
-        coming = {
-            key for thread in stuck for step in thread.steps[thread.next :] for key in _gives(step)
-        }
-        why = [self._why(thread.steps[thread.next], coming) for thread in stuck]
-        self.problems += sorted(
-            (f"deadlock: {text}" for text in why), key=lambda text: "never" not in text
-        )
+        if stuck:
+            self._explain(stuck)
+            return
+        self._finish()
+        for rank, wrong in wrong_outputs(promise, inputs, self.memory) if promise else ():
+            more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            text = f"rank {rank} ends with a wrong output: chunk {wrong[0]}{more}"
+            self.problems.add(Kind.RESULT, text, Place(rank))
 
-    def _try(self, thread: Line, step: Step) -> bool:
+    def _try(self, thread: Thread, step: Step) -> bool:
         """Do the next operation of a threadblock, unless it must wait."""
         return self._DO[step.op.name](self, thread, step)
 
-    def _skip(self, thread: Line, step: Step) -> bool:  # noqa: ARG002 - as kernels do
+    def _skip(self, thread: Thread, step: Step) -> bool:  # noqa: ARG002 - as kernels do
         return True
 
-    def _nop(self, thread: Line, step: Step) -> bool:
+    def _nop(self, thread: Thread, step: Step) -> bool:
         thread.synchronize(step.index)
         return True
 
-    def _signal(self, thread: Line, step: Step) -> bool:
+    def _signal(self, thread: Thread, step: Step) -> bool:
+        relaxed = step.op.name == "rlxsignal"
         for channel in step.channels:
-            signal = Signal(thread.clock, thread.met, step.op.name == "rlxsignal")
-            if channel[0] == "port":
-                port = self.ports[channel[:3]]
+            clock = thread.clock
+            if channel.own[0] == "port":
+                port = self.ports[channel.own]
                 self._submit(thread, port, step)
-                signal.clock = port.clock
-            self._send(channel, signal)
+                clock = port.clock
+            self._give(channel.other, Signal(None if relaxed else clock, thread.met))
         return True
 
-    def _send(self, channel: tuple[str, int, int, int, int], signal: Signal) -> None:
-        kind, _, _, peer, number = channel
-        self.signals[kind, peer, number].append(signal)
-        self._wake((kind, peer, number))
+    def _release(self, thread: Thread, step: Step) -> bool:
+        for key in step.gives:
+            self._give(key, Signal(thread.clock, thread.met))
+        return True
 
-    def _wait(self, thread: Line, step: Step) -> bool:
-        for kind, rank, number, _, _ in step.channels:
-            if not self.signals[kind, rank, number]:
-                self.waiting[kind, rank, number].append(thread)
+    def _give(self, key: Key, signal: Signal) -> None:
+        self.counters[key].given.append(signal)
+        self.ready.extend(self.waiting.pop(key, ()))
+
+    def _wait(self, thread: Thread, step: Step) -> bool:
+        for key in step.waits:
+            if not self.counters[key].positive:
+                self.waiting[key].append(thread)
                 return False
-        for kind, rank, number, _, _ in step.channels:
-            signal = self.signals[kind, rank, number].popleft()
-            signal.relaxed |= step.op.name == "rlxwait"
-            thread.hear(signal)
+        relaxed = step.op.name == "rlxwait"
+        for key in step.waits:
+            for signal in self.counters[key].take():
+                thread.take(Signal(None, signal.met) if relaxed else signal)
         return True
 
-    def _release(self, thread: Line, step: Step) -> bool:
-        for number in step.op.semaphore_ids:
-            self.releases.add(step.rank, number, Signal(thread.clock, thread.met))
-            self._wake(("semaphore", step.rank, number))
-        return True
-
-    def _acquire(self, thread: Line, step: Step) -> bool:
-        for number in step.op.semaphore_ids:
-            if not self.releases.value(step.rank, number):
-                self.waiting["semaphore", step.rank, number].append(thread)
-                return False
-        for number in step.op.semaphore_ids:
-            for signal in self.releases.take(step.rank, number):
-                thread.hear(signal)
-        return True
-
-    def _barrier(self, thread: Line, step: Step) -> bool:
+    def _barrier(self, thread: Thread, step: Step) -> bool:
         there = self.barriers[step.rank, step.op.barrier_id or 0]
         if thread in there:
             return False
@@ -196,11 +225,12 @@ class _Machine:
         there.append(thread)
         if len(there) < (step.op.num_threadblocks or 1):
             return False
-        together = Signal(np.maximum.reduce([other.clock for other in there]), 0)
+        met = 0
         for other in there:
-            together.met |= other.met
+            met |= other.met
+        together = Signal(np.maximum.reduce([other.clock for other in there]), met)
         for other in there:
-            other.hear(together)
+            other.take(together)
             other.synchronize(other.next)
             if other is not thread:
                 other.next += 1
@@ -208,159 +238,140 @@ class _Machine:
         there.clear()
         return True
 
-    def _wake(self, key: Any) -> None:
-        self.ready.extend(self.waiting.pop(key, ()))
-
     # -- moving data --------------------------------------------------------------------------------------------------
 
-    def _move(self, thread: Line, step: Step) -> bool:
+    def _move(self, thread: Thread, step: Step) -> bool:
         """Copies and sums by the threads of the threadblock itself."""
-        read = [self._look(thread, step.index, step, place) for place in step.sources]
-        results = [np.sum(read, axis=0)] * len(step.destinations) if step.op.name in SUMS else read
-        for place, result in zip(step.destinations, results, strict=True):
-            self._store(thread, step.index, step, place, result)
+        read = [self._load(thread, step.index, step, place) for place in step.sources]
+        if step.op.name in SUMS:
+            read = [np.sum(read, axis=0)] * len(step.destinations)
+        for place, values in zip(step.destinations, read, strict=True):
+            self._store(thread, step.index, step, place, values)
         return True
 
-    def _put(self, thread: Line, step: Step) -> bool:
+    def _put(self, thread: Thread, step: Step) -> bool:
         if step.op.channel_type == "memory":
             return self._move(thread, step)
         for source, destination, channel in zip(
             step.sources, step.destinations, step.channels, strict=True
         ):
-            port = self.ports[channel[:3]]
-            event = self._submit(thread, port, step)
-            self._store(port, event, step, destination, self._look(port, event, step, source))
-            if step.op.name != "put":
-                signal = Signal(port.clock.copy(), port.met)
-                signal.clock[port.index] = event
-                self._send(channel, signal)
+            self._put_over_port(thread, step, source, destination, channel)
         return True
 
-    def _submit(self, thread: Line, port: Line, step: Step) -> int:
+    def _put_over_port(
+        self, thread: Thread, step: Step, source: Range, destination: Range, channel: Channel
+    ) -> None:
+        port = self.ports[channel.own]
+        event = self._submit(thread, port, step)
+        values = self._load(port, event, step, source)
+        self._store(port, event, step, destination, values)
+        if step.op.name in PUTS_WITH_SIGNAL:
+            clock = port.clock.copy()
+            clock[port.index] = event
+            self._give(channel.other, Signal(clock, port.met))
+
+    def _submit(self, thread: Thread, port: Thread, step: Step) -> int:
         """Hand an operation to a port channel, which does it some time later, after all that it was given before."""
-        self.port_steps[port.index].append(step)
-        event = len(self.port_steps[port.index]) - 1
-        port.hear(Signal(thread.clock, thread.met))
+        done = self.done_by_ports[port.index - len(self.threads)]
+        event = len(done)
+        done.append(step)
+        port.take(Signal(thread.clock, thread.met))
         port.synchronize(event - 1)
         return event
 
-    def _look(self, line: Line, event: int, step: Step, place: Range) -> Values:
+    def _load(self, line: Thread, event: int, step: Step, place: Range) -> Column:
         cells = self._cells(line, event, step, place)
-        if not self.memory.known[cells.start : cells.stop].all():
-            self._tell(step, f"reads {place} before anything is there")
-        for cell in cells:
-            self._order(line, step, place, self.memory.written[cell], "writes")
-            self.memory.read[cell].append((line.index, event))
-        return self.memory.values[cells.start : cells.stop].copy()
+        if not self.memory.known[cells].all():
+            self._tell(Kind.UNWRITTEN, step, f"reads {place} before anything is there")
+        self._race(step, place, self.memory.read(line, event, cells))
+        return self.memory.values[cells].copy()
 
-    def _store(self, line: Line, event: int, step: Step, place: Range, values: Values) -> None:
+    def _store(self, line: Thread, event: int, step: Step, place: Range, values: Column) -> None:
         cells = self._cells(line, event, step, place)
-        for cell in cells:
-            self._order(line, step, place, self.memory.written[cell], "writes")
-            for before in self.memory.read[cell]:
-                if before != (line.index, event):
-                    self._order(line, step, place, before, "reads")
-            self.memory.written[cell] = (line.index, event)
-            self.memory.read[cell].clear()
-        self.memory.values[cells.start : cells.stop] = values
-        self.memory.known[cells.start : cells.stop] = True
+        self._race(step, place, self.memory.write(line, event, cells, values))
 
-    def _cells(self, line: Line, event: int, step: Step, place: Range) -> range:
+    def _cells(self, line: Thread, event: int, step: Step, place: Range) -> slice:
+        """The part of a place that is this threadblock's, if several share the operation."""
         if not line.met >> place.rank & 1:
-            self._tell(
-                step, f"reaches {place} without a handshake that says that this rank has started"
-            )
+            text = f"reaches {place} without a handshake that says that this rank has started"
+            self._tell(Kind.HANDSHAKE, step, text)
         self.touched[place.rank, line.index] = event
+        cells = self.memory.cells(*place)
         share = step.op.tbg_info
-        return self.memory.parts_of(place, (share.tb_id, share.tbg_size) if share else (0, 1))
+        if share is None:
+            return cells
+        size = (cells.stop - cells.start) // share.tbg_size
+        first = cells.start + share.tb_id * size
+        return slice(first, first + size)
 
-    def _order(
-        self, line: Line, step: Step, place: Range, before: tuple[int, int], what: str
-    ) -> None:
-        """Raise a race unless something done before is ordered before this operation."""
-        other, event = before
-        if event <= line.clock[other]:
-            return
-        if (other, event, id(step)) not in self.raced:
-            self.raced.add((other, event, id(step)))
-            self.problems.append(
-                f"race on {place}: {self._name(other, event)} {what} it, not ordered with {step}"
-            )
+    def _race(self, step: Step, place: Range, conflicts: Sequence[Conflict]) -> None:
+        for _, line, event, does in conflicts:
+            if (line, event, step.place) not in self.raced:
+                self.raced.add((line, event, step.place))
+                other = self._done(line, event)
+                text = f"race on {place}: {other} {does} it, not ordered with {step}"
+                self.problems.add(Kind.RACE, text, step.place)
 
-    def _name(self, line: int, event: int) -> str:
-        return str(
-            self.threads[line].steps[event]
-            if line < len(self.threads)
-            else self.port_steps[line][event]
-        )
+    def _done(self, line: int, event: int) -> Step:
+        ports = line - len(self.threads)
+        return self.done_by_ports[ports][event] if ports >= 0 else self.threads[line].steps[event]
 
-    def _tell(self, step: Step, text: str) -> None:
-        self.problems.append(f"{step} {text}")
+    def _tell(self, kind: Kind, step: Step, text: str) -> None:
+        self.problems.add(kind, f"{step} {text}", step.place)
 
     # -- afterwards ---------------------------------------------------------------------------------------------------
 
-    def finish(self) -> None:
-        """Counters are as before, so that the plan runs again; and nobody reaches a rank that is done."""
-        for (kind, rank, number), left in self.signals.items():
-            if left:
-                what = (
-                    f"{kind} channel {number}"
-                    if number >= 0
-                    else f"a {kind} channel that it does not have"
-                )
-                self.problems.append(f"rank {rank} never waits for {len(left)} signals on {what}")
-        self.problems += self.releases.left_over()
-        ends = np.full((len(self.program.plan.gpus), self.lines), -1, np.int32)
+    def _finish(self) -> None:
+        """Check that counters are as before, for the next run, and that nobody reaches a rank that is done."""
+        for (kind, rank, number), counter in self.counters.items():
+            if not counter.left:
+                continue
+            text = f"rank {rank} never waits for {counter.left} signals on {kind} channel {number}"
+            if kind == "semaphore":
+                change = f"{counter.left:+d} from its initial value; the next run would go wrong"
+                text = f"rank {rank}: semaphore {number} ends {change}"
+            elif number < 0:
+                text = f"rank {rank} has no {kind} channel for {counter.left} signals to it"
+            self.problems.add(Kind.COUNTER, text, Place(rank))
+        ends = np.full_like(self.touched, -1)
         for thread in self.threads:
             thread.synchronize(len(thread.steps))
             np.maximum(ends[thread.rank], thread.clock, out=ends[thread.rank])
         for rank, line in np.argwhere(self.touched > ends).tolist():
-            who = self._name(line, int(self.touched[rank, line]))
-            self.problems.append(f"rank {rank} may end before {who} is done with its buffers")
+            who = self._done(line, int(self.touched[rank, line]))
+            text = f"rank {rank} may end before {who} is done with its buffers"
+            self.problems.add(Kind.HANDSHAKE, text, Place(rank))
 
-    def compare(self, promised: list[Values | None] | str) -> None:
-        """Compare outputs with what the collective promises; some have nothing promised."""
-        if isinstance(promised, str):
-            self.problems.append(promised)
-            return
-        for rank, wanted in enumerate(promised):
-            if wanted is None:
-                continue
-            got = self.memory.content(rank, "o")
-            wrong = np.flatnonzero(np.any((got != wanted) & ~np.isnan(wanted), axis=(1, 2)))
-            if len(wrong):
-                count = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-                self.problems.append(
-                    f"rank {rank} ends with a wrong output: chunk {wrong[0]}{count}"
-                )
+    def _explain(self, stuck: list[Thread]) -> None:
+        """Say what threadblocks wait for: first those for which it never comes, as nobody has it still to give."""
+        left = [step for thread in stuck for step in thread.steps[thread.next :]]
+        coming = {key for step in left for key in step.gives}
+        found: tuple[list[Problem], list[Problem]] = ([], [])
+        for thread in stuck:
+            step = thread.steps[thread.next]
+            missing = [key for key in step.waits if not self.counters[key].positive]
+            hopeless = bool(missing) and missing[0] not in coming
+            text = f"deadlock: {step} waits {self._awaited(step, missing)}"
+            if hopeless:
+                text += ", which never comes"
+            found[not hopeless].append(Problem(Kind.DEADLOCK, text, step.place))
+        for problem in (*found[0], *found[1]):
+            self.problems.add(problem.kind, problem.text, problem.place)
 
-    def _why(self, step: Step, coming: set[Any]) -> str:
-        """What a threadblock waits for, and whether somebody who waits as well would give it."""
-        if step.op.name == "barrier":
+    def _awaited(self, step: Step, missing: list[Key]) -> str:
+        if not missing:
             there = len(self.barriers[step.rank, step.op.barrier_id or 0])
-            barrier, expected = step.op.barrier_id, step.op.num_threadblocks
-            return f"{step} waits at barrier {barrier}, where {there} of {expected} have come"
-        if step.op.name == "sem_acquire":
-            number = next(n for n in step.op.semaphore_ids if not self.releases.value(step.rank, n))
-            key, what = ("semaphore", step.rank, number), f"a release of semaphore {number}"
-        else:
-            kind, rank, own, peer, _ = next(
-                c for c in step.channels if not self.signals[c[0], c[1], c[2]]
-            )
-            key, what = (kind, rank, own), f"a signal from rank {peer} on {kind} channel {own}"
-        return f"{step} waits for {what}{'' if key in coming else ', which never comes'}"
+            expected = step.op.num_threadblocks
+            return f"at barrier {step.op.barrier_id}, where {there} of {expected} have come"
+        kind, _, number = missing[0]
+        if kind == "semaphore":
+            return f"for a release of semaphore {number}"
+        peer = next(channel.other[1] for channel in step.channels if channel.own == missing[0])
+        return f"for a signal from rank {peer} on {kind} channel {number}"
 
-    _DO: dict[str, Callable[[_Machine, Line, Step], bool]] = {  # noqa: RUF012
+    _DO: dict[str, Callable[[_Machine, Thread, Step], bool]] = {  # noqa: RUF012
         "nop": _nop, "barrier": _barrier, "signal": _signal, "rlxsignal": _signal, "wait": _wait, "rlxwait": _wait,
-        "sem_release": _release, "sem_acquire": _acquire, "flush": _skip,
+        "sem_release": _release, "sem_acquire": _wait, "flush": _skip,
         "put": _put, "pws": _put, "pwsf": _put, "get": _move, "copy": _move,
         "re": _move, "rre": _move, "res": _move, "rres": _move,
     }  # fmt: skip
-
-
-def _gives(step: Step) -> list[tuple[str, int, int]]:
-    """What others may wait for and this operation gives."""
-    if step.op.name == "sem_release":
-        return [("semaphore", step.rank, number) for number in step.op.semaphore_ids]
-    signals = step.op.name in SIGNALS or step.op.name in ("pws", "pwsf")
-    return [(kind, peer, number) for kind, _, _, peer, number in step.channels] if signals else []

@@ -9,7 +9,7 @@ import msgspec
 
 from pccl.errors import FormatError
 
-__all__ = ["Chunks", "Gpu", "Op", "Plan", "Threadblock", "facts", "parse", "read"]
+__all__ = ["Chunks", "ExecutionPlan", "Gpu", "Op", "Threadblock", "facts", "parse", "read"]
 
 
 class Chunks(msgspec.Struct):
@@ -121,15 +121,10 @@ class Gpu(msgspec.Struct):
             for peer in channels.connected_to
         ]
 
-    def chunks(self, buffer: str) -> int:
-        """How many chunks a buffer has."""
-        return (
-            self.input_chunks
-            if buffer == "i"
-            else self.output_chunks
-            if buffer == "o"
-            else self.scratch_chunks
-        )
+    @property
+    def chunks(self) -> dict[str, int]:
+        """How many chunks each buffer has."""
+        return {"i": self.input_chunks, "o": self.output_chunks, "s": self.scratch_chunks}
 
 
 class About(msgspec.Struct):
@@ -141,7 +136,7 @@ class About(msgspec.Struct):
     matrix: list[list[int]] | None = None
 
 
-class Plan(msgspec.Struct):
+class ExecutionPlan(msgspec.Struct):
     """An execution plan."""
 
     name: str
@@ -158,7 +153,7 @@ class Plan(msgspec.Struct):
     pccl: About = msgspec.field(default_factory=About)
 
 
-def read(path: str | Path) -> Plan:
+def read(path: str | Path) -> ExecutionPlan:
     """Read a plan from a file."""
     try:
         return parse(Path(path).read_bytes())
@@ -168,7 +163,7 @@ def read(path: str | Path) -> Plan:
         raise FormatError(f"{path} is not an execution plan of MSCCL++: {error}") from None
 
 
-def parse(text: str | bytes) -> Plan:
+def parse(text: str | bytes) -> ExecutionPlan:
     """Read a plan from JSON.
 
     Examples
@@ -179,12 +174,12 @@ def parse(text: str | bytes) -> Plan:
     pccl.errors.FormatError: Object missing required field `collective`
     """
     try:
-        return msgspec.json.decode(text, type=Plan)
+        return msgspec.json.decode(text, type=ExecutionPlan)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(str(error)) from None
 
 
-def facts(plan: Plan) -> dict[str, Any]:
+def facts(plan: ExecutionPlan) -> dict[str, Any]:
     """What a plan is, for people."""
     blocks = [len(gpu.threadblocks) for gpu in plan.gpus]
     ops = [len(tb.ops) for gpu in plan.gpus for tb in gpu.threadblocks]

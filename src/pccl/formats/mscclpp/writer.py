@@ -194,7 +194,7 @@ def _try(text: str, document: Json) -> str:
     ops = sum(len(block["ops"]) for gpu in document["gpus"] for block in gpu["threadblocks"])
     if ops > MOST_TRIED:
         return f"no, with {ops:,} operations; 'pccl check' does, in its time"
-    problems = execute(parse_plan(text)).problems
+    problems = execute(parse_plan(text))
     if problems:
         raise InternalError(f"the plan that was to be written is wrong: {problems[0]}")
     return "run by the interpreter: exact, without races or deadlock"
