@@ -6,6 +6,7 @@ new setting is one field here: its default, its type and its help.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -80,6 +81,10 @@ class Settings:
             raise PcclError(f"the gap must be a share from 0 on, such as 0.05, not {self.gap!r}")
         if whole(self.seed) is None or self.seed < 0:
             raise PcclError(f"the seed must be a whole number from 0 on, not {self.seed!r}")
+
+    def with_overrides(self, given: Mapping[str, Any]) -> Settings:
+        """The same, but for what is given by name."""
+        return type(self).of(**{**vars(self), **given}) if given else self
 
     @classmethod
     def of(cls, **given: Any) -> Settings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -32,7 +34,7 @@ def in_number_order(monkeypatch):
     monkeypatch.setitem(
         orders.ORDERS,
         "farthest-first",
-        lambda distance, piece, rng: np.argsort(-distance, kind="stable"),
+        lambda jobs, rng: np.argsort(-jobs.distance, kind="stable"),
     )
 
 
@@ -91,9 +93,8 @@ def test_every_chunk_arrives_as_early_as_the_twin_would_bring_it(name, seed, dat
         placed.setdefault(chunk, []).append((time, link))
     wanted = conditions_of(algorithm)
     far = [twin.distance(empty, source, next(iter(targets))) for source, targets in wanted]
-    permutation = orders.ORDERS["farthest-first"](
-        np.array(far), algorithm.conditions.piece, np.random.default_rng(seed)
-    )
+    jobs = SimpleNamespace(distance=np.array(far))
+    permutation = orders.ORDERS["farthest-first"](jobs, np.random.default_rng(seed))
     for chunk in permutation.tolist():
         obvious = twin.bfs(ten, *wanted[chunk])
         assert max(placed[chunk])[0] == max(obvious)[0]

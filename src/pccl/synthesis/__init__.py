@@ -1,25 +1,21 @@
-"""How it is found: chunks placed on the time-expanded network, by several methods, until the result is proven good.
+"""How it is found: conditions in, one table of routed and timed transfers, algorithms out.
 
-kernels/     what is compiled: searches, flooding, re-timing
-bounds/      what no algorithm can beat
-ten          what the kernels see of a topology: arcs, calendars, buffers
-orders       in which order chunks are placed
-jobs         from conditions to jobs, reductions mirrored
-placement    jobs onto the TEN, and reductions turned round
-flooding     all jobs at once
-retiming     routes scheduled again
-problem      what every method starts from
-methods      one try, and its polish
-learning     what the next try takes from the best
-strategies   which methods to try, and how much
+synthesize   synthesize(): the public entry
+search       phases over a budget and the best so far
+budget       how much to try, and what is left of it
 chunking     into how many chunks
-solver       tries, keeps the best, stops
-driver       synthesize()
+problem      what every method starts from
+roots        where sums are collected
+jobs         from conditions to jobs, reductions mirrored
+orders       in which order chunks are placed
+schedule     the one table of routed and timed transfers
+methods/     ways to find a schedule
+improve/     ways to make one better
 """
 
 from __future__ import annotations
 
-from pccl.synthesis.driver import synthesize
-from pccl.synthesis.solver import Entry
+from pccl.synthesis.search import Entry
+from pccl.synthesis.synthesize import synthesize
 
 __all__ = ["Entry", "synthesize"]

@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pccl._arrays import Indices, Ints, compact
+from pccl._arrays import Column, Ints, compact
+from pccl.errors import PcclError
+from pccl.synthesis.jobs import Jobs
 
-__all__ = ["ORDERS", "Order"]
+__all__ = ["ORDERS", "check_order", "order_of"]
 
-Order: TypeAlias = Callable[[Ints, Indices, np.random.Generator], Ints]
+Order: TypeAlias = Callable[[Jobs, np.random.Generator], Ints]
 
 
-def farthest_first(distance: Ints, piece: Indices, rng: np.random.Generator) -> Ints:  # noqa: ARG001
+def check_order(name: str) -> None:
+    """Raise unless there is an order of this name."""
+    if name not in ORDERS:
+        raise PcclError(f"there is no order {name!r}; there are {', '.join(ORDERS)}")
+
+
+def order_of(name: str, jobs: Jobs, seed: int) -> Ints:
+    """The jobs in this order."""
+    return ORDERS[name](jobs, np.random.default_rng(seed))
+
+
+def farthest_first(jobs: Jobs, rng: np.random.Generator) -> Ints:
     """The paper's order: chunks with the longest way go first."""
-    return _sorted_by([distance.max(initial=0) - distance], rng)
+    return _sorted_by([_nearness(jobs)], rng)
 
 
-def rounds(distance: Ints, piece: Indices, rng: np.random.Generator) -> Ints:
+def rounds(jobs: Jobs, rng: np.random.Generator) -> Ints:
     """First pieces before second pieces, and so on; inside a round the farthest go first."""
-    return _sorted_by([distance.max(initial=0) - distance, piece], rng)
+    return _sorted_by([_nearness(jobs), jobs.piece], rng)
 
 
-def at_random(distance: Ints, piece: Indices, rng: np.random.Generator) -> Ints:  # noqa: ARG001
+def at_random(jobs: Jobs, rng: np.random.Generator) -> Ints:
     """No order at all."""
-    return rng.permutation(len(distance))
+    return rng.permutation(len(jobs))
 
 
-def _sorted_by(keys: list[NDArray[Any]], rng: np.random.Generator) -> Ints:
+def _nearness(jobs: Jobs) -> Ints:
+    nearness: Ints = jobs.distance.max(initial=0) - jobs.distance
+    return nearness
+
+
+def _sorted_by(keys: list[Column], rng: np.random.Generator) -> Ints:
     """Sort by the last key, then the one before, and so on; ties are broken at random.
 
     In the order of their numbers, chunks of one source would follow each other and get in each other's way: on an 8x8x8
@@ -42,4 +59,8 @@ def _sorted_by(keys: list[NDArray[Any]], rng: np.random.Generator) -> Ints:
     return order
 
 
-ORDERS: dict[str, Order] = {"farthest-first": farthest_first, "rounds": rounds, "random": at_random}
+ORDERS: dict[str, Order] = {
+    "farthest-first": farthest_first,
+    "rounds": rounds,
+    "random": at_random,
+}

@@ -3,64 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
-from pccl._arrays import Indices
 from pccl.bounds import Bound, bound_of
-from pccl.collective import Conditions
+from pccl.collective import Collective, Conditions
 from pccl.network import Network, network, steps_help
-from pccl.synthesis.jobs import Jobs, centers, gathering, reducing, roots, turned
+from pccl.synthesis.jobs import Jobs, jobs_backwards, jobs_that_collect, jobs_that_spread
+from pccl.synthesis.roots import Root, find_roots
 from pccl.topology import Topology
 
-__all__ = ["ROOTS", "Problem", "Report"]
+__all__ = ["Problem", "Progress"]
 
-Report: TypeAlias = Callable[[int, int, str], None]
-MOST_FLOODED = 20_000_000  # chunks times devices
-ROOTS = (
-    "spread",
-    "center",
-)  # where sums with several destinations are collected: in turn at each of them, or midway
+Progress: TypeAlias = Callable[[int, int, str], None]  # done, in all, and what is going on
+ALIKE = 1 / 256  # chunks whose sizes differ by no more than this share are planned as if equal
 
 
-@dataclass
+@dataclass(eq=False)
 class Problem:
-    """A topology and conditions, and what follows from them; computed once, on demand."""
+    """A topology and collectives cut into chunks, and what follows from them; computed once, on demand."""
 
     topology: Topology
+    collectives: tuple[Collective, ...]
     conditions: Conditions
     seed: int
-    report: Report
-    _jobs: dict[tuple[str, bool], tuple[Jobs, Jobs]] = field(default_factory=dict)
+    progress: Progress
+    _jobs: dict[tuple[Root, bool], tuple[Jobs, Jobs]] = field(default_factory=dict)
+
+    @cached_property
+    def planned(self) -> Conditions:
+        """The conditions with sizes that are easy to plan with.
+
+        Where a size does not divide, chunks differ by an element. Planned as if all were as large as the largest,
+        they fit together without gaps; and a chunk that is smaller than planned is only ever early.
+        """
+        sizes, _ = self.conditions.sizes
+        if len(sizes) < 2 or sizes[-1] - sizes[0] > ALIKE * sizes[0]:
+            return self.conditions
+        return replace(self.conditions, bytes=np.full(len(self.conditions), sizes[-1]))
 
     @cached_property
     def net(self) -> Network:
         """The network with exact times."""
-        return network(self.topology, self.conditions.sizes[0])
+        return network(self.topology, self.planned.sizes[0])
 
     @cached_property
     def steps(self) -> bool:
         """Whether to count time in steps first, as long as transfers are being placed."""
         return steps_help(self.net)
 
-    def jobs(self, root: str, steps: bool) -> tuple[Jobs, Jobs]:
-        """What is to be reduced, and what is to be spread."""
+    def jobs(self, root: Root, steps: bool) -> tuple[Jobs, Jobs]:
+        """What is to be collected, and what is to be spread."""
         if (root, steps) not in self._jobs:
-            what = self.topology, self.conditions, self._root(root), steps
-            self._jobs[root, steps] = reducing(*what), gathering(*what)
+            roots = find_roots(self.topology, self.planned, root)
+            collects = jobs_that_collect(self.topology, self.planned, roots, steps)
+            spreads = jobs_that_spread(self.topology, self.planned, roots, steps)
+            self._jobs[root, steps] = collects, spreads
         return self._jobs[root, steps]
 
     @cached_property
-    def turned_jobs(self) -> Jobs | None:
+    def jobs_backwards(self) -> Jobs | None:
         """What is to be spread, seen backwards in time, if every chunk has one source and one destination."""
-        return turned(self.topology, self.conditions)
+        return jobs_backwards(self.topology, self.planned)
 
-    def _root(self, root: str) -> Indices:
-        place = roots(self.topology, self.conditions)
-        return place if root == "spread" else centers(self.topology, self.conditions, place)
+    # --- how good it can be -------------------------------------------------------------------------------------------
 
     @cached_property
     def quick_bound(self) -> Bound:
@@ -77,28 +86,34 @@ class Problem:
         """The best bound there has been time for so far."""
         return self.bound if "bound" in vars(self) else self.quick_bound
 
+    # --- what kind of problem it is -----------------------------------------------------------------------------------
+
     @cached_property
     def collects_and_spreads(self) -> bool:
         """Whether some sums have several destinations, as in an All-Reduce."""
         return bool(np.any(self.conditions.reduces & (self.conditions.num_destinations > 1)))
 
+    @property
+    def _typical_jobs(self) -> tuple[Jobs, Jobs]:
+        return self.jobs(Root.IN_TURN, self.steps)
+
     @cached_property
     def any_single(self) -> bool:
         """Whether some job has just one destination."""
-        return any(jobs.any_single for jobs in self.jobs("spread", self.steps))
+        return any(jobs.any_single for jobs in self._typical_jobs)
 
     @cached_property
-    def any_several(self) -> bool:
-        """Whether some job has several destinations."""
-        return any(
-            bool(np.any(np.diff(jobs.first) > 1)) for jobs in self.jobs("spread", self.steps)
-        )
+    def only_trees(self) -> bool:
+        """Whether jobs have several destinations throughout, and switches set no limits."""
+        some = any(jobs.any_several for jobs in self._typical_jobs)
+        return some and not self.any_single and not self.topology.limited
 
     @cached_property
     def dense(self) -> bool:
         """Whether most NPUs take part, so that there is little to gain from detours."""
         takes_part = np.zeros(self.topology.num_devices, np.bool_)
-        takes_part[self.conditions.source_ids] = takes_part[self.conditions.destination_ids] = True
+        takes_part[self.conditions.source_ids] = True
+        takes_part[self.conditions.destination_ids] = True
         return 2 * int(takes_part.sum()) > self.topology.num_npus
 
     @cached_property
@@ -107,16 +122,6 @@ class Problem:
         return len(np.unique(self.topology.bandwidth)) == 1
 
     @cached_property
-    def floods(self) -> bool:
-        """Whether flooding, which spreads chunks to relays as well, would still be quick."""
-        return len(self.conditions) * self.topology.num_devices <= MOST_FLOODED
-
-    @cached_property
     def transfers(self) -> int:
         """About how many transfers there will be."""
-        return sum(
-            int(jobs.distance[jobs.row > 0].sum() / max(float(jobs.net.travel.mean()), 1))
-            + len(jobs.destination)
-            for jobs in self.jobs("spread", self.steps)
-            if len(jobs.destination)
-        )
+        return sum(jobs.hops + len(jobs.destination) for jobs in self._typical_jobs if len(jobs))

@@ -1,26 +1,24 @@
-"""The solver: what it promises, when it stops, what it says, and that it always finds the same."""
+"""The search: what it promises, when it stops, what it says, and that it always finds the same."""
 
 from __future__ import annotations
 
 import threading
-import time
 
 import networkx
 import pytest
 
 import pccl
-from pccl.collective import compile_conditions
 from pccl.network import calendar
-from pccl.synthesis import methods, solver
-from pccl.synthesis.methods import Method, attempt
+from pccl.synthesis import budget, search
+from pccl.synthesis.improve import retime
+from pccl.synthesis.methods import METHODS, EarliestArrival, PriceGuided
 from pccl.synthesis.problem import Problem
-from pccl.synthesis.strategies import asked_for, grid
+from tests.synthesis.posing import pose
 
 STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s
 EVEN = {"bandwidth": "1GB/s", "latency": "0ns"}
 MESH = pccl.topology.mesh(8, 8, **EVEN)
 MESH_WITH_LATENCY = pccl.topology.mesh(8, 8, bandwidth="1GB/s", latency="123ns")
-ANYTHING = asked_for("balanced", None, None, None, None, None)
 
 
 def rows(kind, numbers, chunks):
@@ -88,21 +86,14 @@ def test_prices_that_prove_the_bound_are_a_good_start():
     networkx.set_edge_attributes(graph, EVEN["bandwidth"], "bandwidth")
     networkx.set_edge_attributes(graph, EVEN["latency"], "latency")
     topology = pccl.topology.from_networkx(graph)
-    conditions = compile_conditions(topology, [pccl.AllToAll("48kB")])
-    problem = Problem(topology, conditions, 0, lambda *_: None)
+    problem = pose(topology, pccl.AllToAll("48kB"))
     assert problem.bound.kind == "prices"
-    assert all(
-        method.dual
-        for method in grid(problem, ANYTHING, Method("flooding"))
-        if method.name == "price-guided"
-    )
+    assert all(method.dual for method in PriceGuided.variants(problem))
     knobs = ((3.0, 1.0), (6.0, 0.3), (12.0, 0.1), (20.0, 0.0))
     taken = {
         dual: sum(
-            attempt(
-                problem, Method("price-guided", "rounds", "any", False, *knob, dual=dual)
-            ).duration
-            for knob in knobs
+            PriceGuided(steepness=steepness, urgency=urgency, dual=dual).find(problem).duration
+            for steepness, urgency in knobs
         )
         for dual in (False, True)
     }
@@ -146,10 +137,7 @@ def test_work_does_not_depend_on_how_long_arrays_are(method, monkeypatch):
     found = set()
     for room in (2, 1000):
         monkeypatch.setattr(calendar, "FIRST_ROOM", room)
-        posed = Problem(
-            MESH_WITH_LATENCY, compile_conditions(MESH_WITH_LATENCY, [exchange]), 0, lambda *_: None
-        )
-        found.add(attempt(posed, Method(method)).work)
+        found.add(METHODS[method]().find(pose(MESH_WITH_LATENCY, exchange)).work)
     assert len(found) == 1
 
 
@@ -173,10 +161,14 @@ def test_a_gap_that_is_good_enough():
     assert loose.duration >= pccl.synthesize(MESH, *task).duration
 
 
-def test_a_time_limit():
-    begin = time.perf_counter()
-    found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 32), effort="thorough", time_limit=0.3)
-    assert time.perf_counter() - begin < 20, "a thorough search takes minutes"
+def test_a_time_limit(monkeypatch):
+    """When the time is over, the first pass is completed, and nothing else is begun."""
+    clock = iter(range(10**6))
+    monkeypatch.setattr(budget.time, "perf_counter", lambda: next(clock))
+    entries = []
+    exchange = rows(pccl.AllToAll, [4], 32)
+    found = pccl.synthesize(MESH, *exchange, effort="thorough", time_limit=2, log=entries.append)
+    assert len(entries) == 1
     pccl.verify(found)
 
 
@@ -186,10 +178,9 @@ def test_nothing_long_is_begun_once_time_is_up(monkeypatch):
     def begun(*_):
         raise AssertionError("this takes too long")
 
-    monkeypatch.setattr(methods, "_phase_by_phase", begun)
-    monkeypatch.setattr(methods.Timetable, "by_rank", begun)
-    monkeypatch.setattr(methods.Timetable, "justified", begun)
-    monkeypatch.setattr(solver.Problem, "bound", property(begun))
+    monkeypatch.setattr(retime, "timed_by", begun)
+    monkeypatch.setattr(retime, "justified", begun)
+    monkeypatch.setattr(Problem, "bound", property(begun))
     found = pccl.synthesize(
         MESH, pccl.AllReduce("64kB", range(8), 4), effort="thorough", time_limit=1e-9
     )
@@ -199,38 +190,38 @@ def test_nothing_long_is_begun_once_time_is_up(monkeypatch):
 def test_what_is_not_polished_yet_survives_ctrl_c(monkeypatch):
     """On large networks the polish of the first solution takes longer than to find it."""
 
-    def polished(*_):
+    def retimed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(solver, "polished", polished)
+    monkeypatch.setattr(search, "retimed", retimed)
     entries = []
     found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 8), log=entries.append)
     pccl.verify(found)
-    assert len(entries) == 1
+    assert [entry.interrupted for entry in entries] == [False, True]
 
 
 def test_what_was_found_so_far_survives_ctrl_c(monkeypatch):
     """After the first solution, the second attempt is interrupted."""
     calls = []
 
-    def attempt(*arguments):
+    def find(*arguments):
         calls.append(arguments)
         if len(calls) > 1:
             raise KeyboardInterrupt
         return original(*arguments)
 
-    original = solver.attempt
-    monkeypatch.setattr(solver, "attempt", attempt)
+    original = EarliestArrival.find
+    monkeypatch.setattr(EarliestArrival, "find", find)
     found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 8))
     assert len(calls) >= 2
     pccl.verify(found)
 
 
 def test_ctrl_c_before_anything_was_found(monkeypatch):
-    def attempt(*arguments):
+    def find(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(solver, "attempt", attempt)
+    monkeypatch.setattr(EarliestArrival, "find", find)
     with pytest.raises(KeyboardInterrupt):
         pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 8))
 
@@ -260,7 +251,7 @@ def test_the_same_every_time():
         ({"time_limit": 0}, "the time limit must be a positive number of seconds"),
         (
             {"method": "magic"},
-            "there is no method 'magic'; there are earliest-arrival, price-guided, flooding",
+            "there is no method 'magic'; there are price-guided, earliest-arrival, flooding",
         ),
         ({"method": "flooding", "order": "rounds"}, "flooding has no order"),
     ],

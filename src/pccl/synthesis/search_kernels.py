@@ -3,25 +3,73 @@
 Relaxing an arc asks the calendar of its lane for the first gap that holds the chunk, so links that earlier chunks took
 are "removed" for exactly as long as they are held. An arc is a link as the search walks it; by default every link has a
 lane of its own.
+
+Times are int64, in units of the greatest common divisor of all times, so that small numbers stay small; indices are
+signed throughout, as mixing in unsigned integers would turn them into floats.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from pccl._arrays import Column, Indices, Ints
 from pccl._heap_kernels import INDEX, pop, push
 from pccl._kernels import inlined, kernel
-from pccl.network.calendar_kernels import Lanes, Stores, first_gap, free_from
+from pccl.network.calendar_kernels import Lanes, Stores, first_gap, free_from, full, occupy
 from pccl.network.graph_kernels import NEVER, NO_ARC, Network
-from pccl.synthesis.kernels.tables import (
-    ARC,
-    ARRIVAL,
-    FARTHEST,
-    SLOT,
-    START,
-    Tasks,
-    Work,
-)  # fmt: skip
+
+# Why a kernel returns to Python: to report progress, to make room, or because it cannot go on.
+DONE, PAUSED, OUTPUT_FULL, LANE_FULL, STORE_FULL, STUCK = 0, 1, 2, 3, 4, 5
+# As far as ties look; shifted by 24 bits it still fits.
+FARTHEST = np.int64(2**38)
+# Columns of a label.
+ARRIVAL, START, ARC, SLOT = 0, 1, 2, 3
+
+
+class JobColumns(NamedTuple):
+    """What is to be routed: one row per job, which is a chunk in one direction of time."""
+
+    source: Indices
+    release: Ints
+    size: Indices  # size class
+    row: Indices  # row of `remaining`; 0, which holds zeros, for chunks with several destinations
+    first: Ints  # destinations of job j are destination[first[j] : first[j + 1]]
+    destination: Indices
+    remaining: Column  # [row, device]: unloaded time from there to the destination of the row
+    unreachable: int  # what `remaining` says where there is no way
+    minimal: bool  # only arcs that bring a chunk nearer to its one destination
+    # On minimal routes, how much more the way ahead counts, in 1/256: faster, and nearly as good.
+    haste: int
+
+
+class Routes(NamedTuple):
+    """The transfers of every job, in one pool that new ones are added to at the end."""
+
+    first: Ints  # per job: where its transfers begin
+    width: Ints  # per job: how many there are
+    arrival: Ints  # per job: of the last of them
+    arc: Indices
+    start: Ints
+    count: Ints  # [0]: how much of the pool is used
+
+
+class Work(NamedTuple):
+    """Scratch space of one search; what is noted for a device counts if it bears the number of the search."""
+
+    state: Ints  # twice the number of the search that labelled the device, plus one once closed
+    label: Ints  # [device, (arrival, start, arc, slot in the calendar of the lane)]
+    wanted: Ints
+    in_tree: Ints
+    not_before: Ints  # per device: earliest moment at which this chunk may begin to come in
+    port: Ints  # per one-way switch: until when it is sending this chunk
+    # [slot, (score, tie, device)]: of equal scores the nearest to its destination, then the first.
+    heap: Ints
+    # [slot, (device, next arc)]: devices left half-way because one of their arcs lost no time.
+    pending: Ints
+    tree: Ints  # arcs of the tree found
+    search: Ints  # [0]: number of the last search, [1]: relaxations so far
 
 
 @kernel
@@ -52,30 +100,30 @@ def weighted(time: int, haste: int) -> int:
 
 @kernel
 def search(
-    net: Network, lanes: Lanes, stores: Stores, tasks: Tasks, work: Work, task: int, ident: int
+    net: Network, lanes: Lanes, stores: Stores, jobs: JobColumns, work: Work, job: int, ident: int
 ) -> int:
-    """Reach every destination of the task as early as possible; leaves labels in `work`, returns how many are missing.
+    """Reach every destination of the job as early as possible; leaves labels in `work`, returns how many are missing.
 
     Devices are closed in order of arrival plus the unloaded time that remains (zero with several destinations, so that
     this is Dijkstra's algorithm, and A* otherwise). A successor that loses no time is followed at once, past the heap;
     the device it was reached from is left pending, with the arcs it has not looked at.
     """
     first_arc, dst, lane_of, kind_of, limited = net.first, net.dst, net.lane, net.kind, net.limited
-    size = tasks.size[task]
+    size = jobs.size[job]
     holds, travels = net.hold[size], net.travel[size]
     state, label, wanted, heap = work.state, work.label, work.wanted, work.heap
     labelled, closed = 2 * ident, 2 * ident + 1
-    remaining = tasks.remaining[tasks.row[task]]
-    source, single = tasks.source[task], tasks.row[task] > 0
-    minimal = single and tasks.minimal
+    remaining = jobs.remaining[jobs.row[job]]
+    source, single = jobs.source[job], jobs.row[job] > 0
+    minimal = single and jobs.minimal
 
-    missing = tasks.first[task + 1] - tasks.first[task]
-    for i in range(tasks.first[task], tasks.first[task + 1]):
-        wanted[tasks.destination[i]] = ident
-    label[source, ARRIVAL], label[source, ARC] = tasks.release[task], NO_ARC
-    unreachable = np.int64(tasks.unreachable)
-    haste = np.int64(tasks.haste) if minimal else np.int64(0)
-    score = tasks.release[task] + weighted(np.int64(remaining[source]), haste)
+    missing = jobs.first[job + 1] - jobs.first[job]
+    for i in range(jobs.first[job], jobs.first[job + 1]):
+        wanted[jobs.destination[i]] = ident
+    label[source, ARRIVAL], label[source, ARC] = jobs.release[job], NO_ARC
+    unreachable = np.int64(jobs.unreachable)
+    haste = np.int64(jobs.haste) if minimal else np.int64(0)
+    score = jobs.release[job] + weighted(np.int64(remaining[source]), haste)
     relaxed, sequence = np.int64(0), np.int64(0)
     waiting, pending = (
         np.int64(0),
@@ -168,18 +216,18 @@ def must_wait(
 
 
 @kernel
-def keep_useful(net: Network, tasks: Tasks, work: Work, task: int, ident: int) -> int:
+def keep_useful(net: Network, jobs: JobColumns, work: Work, job: int, ident: int) -> int:
     """Collect the arcs that lead to destinations, ordered by start and link; returns how many there are."""
     size = np.int64(0)
-    work.in_tree[tasks.source[task]] = ident
-    for i in range(tasks.first[task], tasks.first[task + 1]):
-        device = tasks.destination[i]
+    work.in_tree[jobs.source[job]] = ident
+    for i in range(jobs.first[job], jobs.first[job + 1]):
+        device = jobs.destination[i]
         while work.in_tree[device] != ident:
             work.in_tree[device] = ident
             work.tree[size] = work.label[device, ARC]
             size += 1
             device = net.src[work.label[device, ARC]]
-    if tasks.row[task] > 0:
+    if jobs.row[job] > 0:
         for i in range(size // 2):  # a path, found from its end
             work.tree[i], work.tree[size - 1 - i] = work.tree[size - 1 - i], work.tree[i]
     else:
@@ -211,9 +259,9 @@ def respect_limits(
     net: Network,
     lanes: Lanes,
     stores: Stores,
-    tasks: Tasks,
+    jobs: JobColumns,
     work: Work,
-    task: int,
+    job: int,
     size: int,
     tries: int,
 ) -> bool:
@@ -222,7 +270,7 @@ def respect_limits(
     Returns False if a buffer is full at some time between arrival and departure; then `not_before` has been raised to
     the end of that period, so that a new search finds something later, and in the end an empty switch.
     """
-    chunk_size = tasks.size[task]
+    chunk_size = jobs.size[job]
     for i in range(size):
         work.port[net.src[work.tree[i]]] = 0
         work.port[net.dst[work.tree[i]]] = 0
@@ -260,3 +308,38 @@ def stay_of(net: Network, work: Work, arc: int, size: int) -> tuple[int, int]:
     receiver = net.dst[arc]
     arrival = work.label[receiver, ARRIVAL]
     return arrival - net.duration[size, net.kind[arc]], max(arrival, work.port[receiver])
+
+
+@kernel
+def fits(net: Network, lanes: Lanes, work: Work, width: int) -> bool:
+    """Whether the calendars have room for all transfers of the tree found."""
+    for i in range(width):
+        arc = work.tree[i]
+        if full(lanes, net.lane[arc], work.label[net.dst[arc], START]):
+            return False
+    return True
+
+
+@kernel
+def take_tree(
+    net: Network, lanes: Lanes, work: Work, routes: Routes, size: int, width: int
+) -> tuple[int, int]:
+    """Take the links of the tree found out of the TEN, and add its transfers to the pool.
+
+    Returns when the last of them arrives, and for how long they hold links in all.
+    """
+    row = routes.count[0]
+    end = np.int64(0)
+    held = np.int64(0)
+    for i in range(width):
+        arc = work.tree[i]
+        receiver = net.dst[arc]
+        start = work.label[receiver, START]
+        hold = net.hold[size, net.kind[arc]]
+        occupy(lanes, net.lane[arc], work.label[receiver, SLOT], start, start + hold)
+        routes.arc[row + i] = arc
+        routes.start[row + i] = start
+        end = max(end, work.label[receiver, ARRIVAL])
+        held += hold
+    routes.count[0] = row + width
+    return end, held

@@ -7,10 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pccl._arrays import Ints
-from pccl._heap_kernels import pop, push
+from pccl._heap_kernels import pop, pop_key, push, push_key
 from pccl._kernels import inlined, kernel
 from pccl.network.graph_kernels import Network
-from pccl.synthesis.kernels.tables import Moves
+from pccl.synthesis.schedule_kernels import Moves
+
+__all__ = ["Queues", "Waiting", "serve_by_rank", "weigh"]
 
 
 class Queues(NamedTuple):
@@ -34,11 +36,19 @@ class Waiting(NamedTuple):
 
 @kernel
 def serve_by_rank(
-    net: Network, moves: Moves, waiting: Waiting, rank: Ints, queues: Queues, heap: Ints
-) -> int:
-    """Start every transfer; without ranks, in the order in which they become ready. Returns when the last arrives."""
-    count, end = len(moves.arc), np.int64(0)
-    events, sequence, touched = np.int64(0), np.int64(0), np.int64(0)
+    net: Network,
+    moves: Moves,
+    waiting: Waiting,
+    rank: Ints,
+    queues: Queues,
+    heap: Ints,
+    start: Ints,
+) -> None:
+    """Start every transfer; without ranks, in the order in which they become ready."""
+    count = len(moves.arc)
+    events = np.int64(0)
+    sequence = np.int64(0)
+    touched = np.int64(0)
     for slot in range(len(waiting.missing)):
         if waiting.missing[slot] == 0:
             touched, sequence = release(net, moves, waiting, rank, queues, slot, touched, sequence)
@@ -48,18 +58,18 @@ def serve_by_rank(
             lane = queues.touched[k]
             if queues.idle[lane] == 1 and queues.count[lane] > 0:
                 i = take(queues, lane)
-                size, kind = moves.size[i], net.kind[moves.arc[i]]
-                moves.start[i], queues.idle[lane] = time, 0
-                arrival = time + net.travel[size, kind]
-                end = max(end, arrival)
+                start[i] = time
+                queues.idle[lane] = 0
+                size = moves.size[i]
+                kind = net.kind[moves.arc[i]]
                 events = push(heap, events, time + net.hold[size, kind], 0, count + lane)
-                events = push(heap, events, arrival, 1, i)
+                events = push(heap, events, time + net.travel[size, kind], 1, i)
         if events == 0:
-            return end
-        touched, time = np.int64(0), heap[0, 0]
-        while (
-            events > 0 and heap[0, 0] == time
-        ):  # all that happens now comes before what it leads to
+            return
+        touched = np.int64(0)
+        time = heap[0, 0]
+        # All that happens now comes before what it leads to.
+        while events > 0 and heap[0, 0] == time:
             events = pop(heap, events)
             event = heap[events, 2]
             if event >= count:
@@ -102,38 +112,22 @@ def release(
 @kernel
 def put(queues: Queues, lane: int, rank: int, transfer: int) -> None:
     """Add a transfer to the heap of a lane."""
-    low, hole = queues.first[lane], queues.count[lane]
-    queues.count[lane] += 1
-    while hole > 0 and queues.rank[low + ((hole - 1) >> 1)] > rank:
-        parent = (hole - 1) >> 1
-        queues.rank[low + hole], queues.transfer[low + hole] = (
-            queues.rank[low + parent],
-            queues.transfer[low + parent],
-        )
-        hole = parent
-    queues.rank[low + hole], queues.transfer[low + hole] = rank, transfer
+    low = queues.first[lane]
+    high = queues.first[lane + 1]
+    count = queues.count[lane]
+    queues.count[lane] = push_key(
+        queues.rank[low:high], queues.transfer[low:high], count, rank, transfer
+    )
 
 
 @kernel
 def take(queues: Queues, lane: int) -> int:
     """Remove the transfer of the least rank from the heap of a lane."""
-    low, last = queues.first[lane], queues.count[lane] - 1
+    low = queues.first[lane]
+    high = queues.first[lane + 1]
     taken = queues.transfer[low]
-    rank, transfer = queues.rank[low + last], queues.transfer[low + last]
-    queues.count[lane] = last
-    hole = np.int64(0)
-    while 2 * hole + 1 < last:
-        child = 2 * hole + 1
-        if child + 1 < last and queues.rank[low + child + 1] < queues.rank[low + child]:
-            child += 1
-        if queues.rank[low + child] >= rank:
-            break
-        queues.rank[low + hole], queues.transfer[low + hole] = (
-            queues.rank[low + child],
-            queues.transfer[low + child],
-        )
-        hole = child
-    queues.rank[low + hole], queues.transfer[low + hole] = rank, transfer
+    count = queues.count[lane]
+    queues.count[lane] = pop_key(queues.rank[low:high], queues.transfer[low:high], count)
     return taken
 
 
@@ -142,8 +136,8 @@ def weigh(net: Network, moves: Moves, order: Ints, tail: Ints, followers: Ints) 
     """Per slot: how long the longest way on takes, and how many transfers follow, going backwards through an order."""
     for k in range(len(order) - 1, -1, -1):
         i = order[k]
-        sender, receiver = moves.sender[i], moves.receiver[i]
-        tail[sender] = max(
-            tail[sender], tail[receiver] + net.travel[moves.size[i], net.kind[moves.arc[i]]]
-        )
+        sender = moves.sender[i]
+        receiver = moves.receiver[i]
+        travel = net.travel[moves.size[i], net.kind[moves.arc[i]]]
+        tail[sender] = max(tail[sender], tail[receiver] + travel)
         followers[sender] += followers[receiver] + 1

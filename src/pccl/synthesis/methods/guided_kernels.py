@@ -15,8 +15,15 @@ from pccl._heap_kernels import pop_key, push_key
 from pccl._kernels import kernel
 from pccl.network.calendar_kernels import Lanes, Stores, first_gap
 from pccl.network.graph_kernels import NO_ARC, Network
-from pccl.synthesis.kernels.search import earliest_start
-from pccl.synthesis.kernels.tables import ARC, ARRIVAL, SLOT, START, Tasks, Work
+from pccl.synthesis.search_kernels import (
+    ARC,
+    ARRIVAL,
+    SLOT,
+    START,
+    JobColumns,
+    Work,
+    earliest_start,
+)
 
 
 class Guide(NamedTuple):
@@ -38,26 +45,26 @@ def grow(
     net: Network,
     lanes: Lanes,
     stores: Stores,
-    tasks: Tasks,
+    jobs: JobColumns,
     work: Work,
     guide: Guide,
-    task: int,
+    job: int,
     ident: int,
 ) -> int:
-    """Reach every destination of the task; leaves labels in `work`, returns how many are missing."""
+    """Reach every destination of the job; leaves labels in `work`, returns how many are missing."""
     state, label, wanted, score, cost = work.state, work.label, work.wanted, guide.score, guide.cost
     labelled, in_tree = 2 * ident, 2 * ident + 1
-    size = tasks.size[task]
-    remaining = tasks.remaining[tasks.row[task]]
-    minimal = tasks.row[task] > 0 and tasks.minimal
-    ahead = guide.ahead if tasks.row[task] > 0 else 0.0
-    missing = tasks.first[task + 1] - tasks.first[task]
-    for i in range(tasks.first[task], tasks.first[task + 1]):
-        wanted[tasks.destination[i]] = ident
-    source = np.int64(tasks.source[task])
+    size = jobs.size[job]
+    remaining = jobs.remaining[jobs.row[job]]
+    minimal = jobs.row[job] > 0 and jobs.minimal
+    ahead = guide.ahead if jobs.row[job] > 0 else 0.0
+    missing = jobs.first[job + 1] - jobs.first[job]
+    for i in range(jobs.first[job], jobs.first[job + 1]):
+        wanted[jobs.destination[i]] = ident
+    source = np.int64(jobs.source[job])
     state[source], cost[source] = in_tree, 0.0
-    label[source, ARRIVAL], label[source, ARC] = tasks.release[task], NO_ARC
-    score[source] = guide.urgency * tasks.release[task] + ahead * remaining[source]
+    label[source, ARRIVAL], label[source, ARC] = jobs.release[job], NO_ARC
+    score[source] = guide.urgency * jobs.release[job] + ahead * remaining[source]
     if wanted[source] == ident:
         missing -= 1
     waiting = push_key(guide.key, guide.entry, np.int64(0), score[source], source)
@@ -79,7 +86,7 @@ def grow(
             continue
         if waiting + net.first[device + 1] - net.first[device] + len(state) > len(guide.key):
             waiting = without_stale(guide, waiting)
-        limit = np.int64(remaining[device]) if minimal else np.int64(tasks.unreachable)
+        limit = np.int64(remaining[device]) if minimal else np.int64(jobs.unreachable)
         for arc in range(net.first[device], net.first[device + 1]):
             successor = net.dst[arc]
             if state[successor] == in_tree or np.int64(remaining[successor]) >= limit:

@@ -1,0 +1,196 @@
+"""Re-timing: other starts for the routes of a schedule, by rank, event by event, and by justification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+
+from pccl._arrays import Ints, offsets_by_owner
+from pccl.synthesis.improve.retime_kernels import Queues, Waiting, serve_by_rank, weigh
+from pccl.synthesis.schedule import Schedule
+from pccl.synthesis.schedule_kernels import Moves
+
+__all__ = ["Rank", "Timing", "justified", "retimed", "timed_by"]
+
+JUSTIFIED = 2  # of all ways to time routes, that many of the best are justified, besides the first and the last
+FEWEST_GAINED = 1e-4  # a share of the duration: passes that gain less are the last
+PASSES_OF_A_PHASE = 4
+
+
+class Rank(Enum):
+    """Which of several ready transfers a free link takes."""
+
+    MOST_FOLLOWERS = "most-followers"
+    LONGEST_WAY = "longest-way"
+    FIFO = "fifo"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One way to time routes: by rank, phase by phase, or (with neither) as they are; justified at last, or not."""
+
+    rank: Rank | None = None
+    backwards: bool = False  # from the end: what is sent last is chosen first
+    by_phase: bool = False  # sums first, then what is spread, each by itself
+
+    def __str__(self) -> str:
+        if self.by_phase:
+            return "phase by phase"
+        if self.rank is None:
+            return "justified"
+        return f"re-timed {'backwards ' if self.backwards else ''}by {self.rank.value}"
+
+
+AS_IT_IS = Timing()
+BY_RANK = [Timing(rank, backwards) for rank in Rank for backwards in (False, True)]
+
+
+def retimed(
+    schedule: Schedule,
+    passes: int,
+    enough: int,
+    like: Timing | None = None,
+    over: Callable[[], bool] = lambda: False,
+) -> Schedule:
+    """Time the routes of a schedule anew in all the ways we know, until it takes no longer than is enough.
+
+    With `like`, only in the way that was best for a schedule of that kind. No other way is begun once it is `over`.
+    """
+    limited = schedule.problem.topology.limited
+    if limited or not len(schedule) or schedule.duration <= enough:
+        return schedule
+    ways = [*BY_RANK, Timing(by_phase=True)] if len(schedule.phases) > 1 else BY_RANK
+    found = {AS_IT_IS: schedule}
+    table = _Timetable(schedule, schedule.moves, schedule.start)
+    for timing in ways:
+        if like in (None, timing) and not over():
+            found[timing] = timed_by(schedule, timing, table)
+            if found[timing].duration <= enough:
+                break
+    ranked = sorted(found, key=lambda timing: found[timing].end)
+    best = found[ranked[0]]
+    how = None if ranked[0] == AS_IT_IS else ranked[0]
+    for timing in dict.fromkeys([*ranked[:JUSTIFIED], AS_IT_IS, *list(found)[-1:]]):
+        if best.duration <= enough or over():
+            break
+        moved = justified(found[timing], passes)
+        if moved.end < best.end:
+            best = moved
+            how = timing
+    if how is None:
+        return schedule
+    origin = replace(schedule.origin, timing=how)
+    return replace(best.moved_up(), origin=origin)
+
+
+def timed_by(schedule: Schedule, timing: Timing, table: _Timetable | None = None) -> Schedule:
+    """The same routes, timed in this way; a table spares work that several ways share."""
+    if timing.by_phase:
+        return _phase_by_phase(schedule)
+    if timing.rank is None:
+        return schedule
+    table = table or _Timetable(schedule, schedule.moves, schedule.start)
+    if not timing.backwards:
+        return schedule.timed(table.starts(timing.rank))
+    late = table.mirrored.starts(timing.rank) + schedule.travel
+    return schedule.timed(late.max(initial=0) - late)
+
+
+def justified(schedule: Schedule, passes: int) -> Schedule:
+    """Move everything as late as it can go, then as early, again and again while that gains time.
+
+    Known from project scheduling: a pass never makes a schedule longer.
+    """
+    best = schedule
+    for _ in range(passes):
+        moved = best.moved_down().moved_up()
+        gained = best.end - moved.end
+        if gained > 0:
+            best = moved
+        if gained <= FEWEST_GAINED * best.end:
+            break
+    return best
+
+
+def _phase_by_phase(schedule: Schedule) -> Schedule:
+    """Sums first, then what is spread, each by itself as well as it can be."""
+    start = np.empty_like(schedule.start)
+    late = 0
+    for phase in schedule.phases:
+        rows = schedule.rows(phase)
+        alone = schedule.only(phase)
+        table = _Timetable(alone, alone.moves, alone.start)
+        tries = [alone.moved_up(), *(timed_by(alone, timing, table) for timing in BY_RANK)]
+        best = justified(min(tries, key=lambda tried: tried.end), PASSES_OF_A_PHASE)
+        start[rows] = best.start + late
+        late += best.end
+    return schedule.timed(start)
+
+
+@dataclass(frozen=True, eq=False)
+class _Timetable:
+    """What ranks of transfers follow from: the schedule, or its mirror image."""
+
+    schedule: Schedule
+    moves: Moves
+    start: Ints
+
+    @cached_property
+    def mirrored(self) -> _Timetable:
+        """The same seen backwards in time."""
+        schedule = self.schedule
+        start = schedule.end - self.start - schedule.travel
+        moves = self.moves._replace(sender=self.moves.receiver, receiver=self.moves.sender)
+        return _Timetable(schedule, moves, start)
+
+    def starts(self, rank: Rank) -> Ints:
+        """Starts if each free link takes the ready transfer of the best rank."""
+        net = self.schedule.net
+        moves = self.moves
+        count = len(moves.arc)
+        lanes = self.schedule.problem.topology.num_links
+        queues = Queues(
+            first=offsets_by_owner(net.lane[moves.arc], lanes),
+            count=np.zeros(lanes, np.int64),
+            rank=np.empty(count, np.int64),
+            transfer=np.empty(count, np.int64),
+            idle=np.ones(lanes, np.int64),
+            touched=np.empty(count + lanes, np.int64),
+        )
+        heap = np.empty((count + lanes + 2, 3), np.int64)
+        start = np.zeros(count, np.int64)
+        waiting = self._waiting._replace(missing=self._waiting.missing.copy())
+        serve_by_rank(net, moves, waiting, self._rank(rank), queues, heap, start)
+        return start
+
+    @cached_property
+    def _waiting(self) -> Waiting:
+        slots = self.schedule.num_slots
+        followers = np.argsort(self.moves.sender, kind="stable")
+        missing = np.bincount(self.moves.receiver, minlength=slots)
+        return Waiting(offsets_by_owner(self.moves.sender, slots), followers, missing)
+
+    @cached_property
+    def _weights(self) -> tuple[Ints, Ints]:
+        """Per transfer: how long the longest way on takes, and how many transfers follow."""
+        tail, followers = np.zeros((2, self.schedule.num_slots), np.int64)
+        order = np.argsort(self.start, kind="stable")
+        weigh(self.schedule.net, self.moves, order, tail, followers)
+        return tail[self.moves.receiver], followers[self.moves.receiver]
+
+    def _rank(self, rank: Rank) -> Ints:
+        """Per transfer: its place in the order in which links prefer them; empty for first come, first served."""
+        if rank is Rank.FIFO:
+            return np.empty(0, np.int64)
+        tail, followers = self._weights
+        most_important_last = [-tail, -followers]
+        if rank is Rank.LONGEST_WAY:
+            most_important_last.reverse()
+        order = np.lexsort((self.start, *most_important_last))
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return place

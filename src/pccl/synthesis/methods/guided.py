@@ -1,0 +1,143 @@
+"""Price-guided: links get dearer with what they carry, and chunks take what is cheap, or soon, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar, Self
+
+import numpy as np
+
+from pccl._arrays import Floats, Ints
+from pccl.network import Network, Ten
+from pccl.synthesis.jobs import Jobs
+from pccl.synthesis.methods.base import Method, Orders, Placed, find_in_phases
+from pccl.synthesis.methods.guided_kernels import Guide
+from pccl.synthesis.methods.placement import place_jobs
+from pccl.synthesis.orders import order_of
+from pccl.synthesis.problem import Problem
+from pccl.synthesis.schedule import SPREAD, Schedule
+
+__all__ = ["PriceGuided"]
+
+# Steepness and urgency. Where links differ, what matters most is to use the slow ones evenly; else also when.
+KNOBS = (
+    (3.0, 1.0), (3.0, 0.3), (12.0, 0.1), (6.0, 0.3), (20.0, 0.0), (1.0, 3.0), (40.0, 0.0), (0.0, 10.0),
+)  # fmt: skip
+STEEP_KNOBS = ((40.0, 0.0), (20.0, 0.0), (12.0, 0.1), (6.0, 0.3), (3.0, 1.0), (3.0, 0.3))
+HEAD_START = 1.0  # the logarithm of the price that the dearest link of a bound starts with
+DEAREST = 600.0  # the logarithm of the highest price
+
+
+@dataclass(frozen=True)
+class PriceGuided(Method):
+    """Place chunks in an order; a way is scored by the price of its links plus urgency times its arrival.
+
+    Prices grow with `steepness` and with what a link carries, relative to what the bound says it must.
+    """
+
+    order: str = "rounds"
+    routes: str = "any"
+    steps: bool = False  # whether time is counted in steps while placing, or exactly
+    steepness: float = 3.0
+    urgency: float = 1.0
+    apart: bool = False  # whether what is spread forgets the prices of what was collected before
+    dual: bool = False  # whether prices start from those that prove the bound
+
+    name: ClassVar[str] = "price-guided"
+    obeys: ClassVar[frozenset[str]] = frozenset({"order", "routes"})
+
+    def find(self, problem: Problem, orders: Orders | None = None) -> Schedule:
+        """Find a schedule; `orders` take the place of the method's own."""
+        load = self._first_load(problem)
+        scale = int(problem.quick_bound.value)
+
+        def place(
+            phase: int, jobs: Jobs, ten: Ten, release: Ints, progress: Callable[[int], None]
+        ) -> Placed:
+            net = jobs.net
+            if phase == SPREAD and self.apart:
+                load[:] = self._first_load(problem)
+            guide = self._guide(net, load, scale // net.unit)
+            order = orders[phase] if orders else order_of(self.order, jobs, self.seed)
+            minimal = self.routes == "minimal"
+            placed = place_jobs(jobs, ten, order, release, minimal, guide, progress)
+            load[net.link] = np.log(guide.price)
+            return placed
+
+        return find_in_phases(problem, self, place, self.steps, gaps=False)
+
+    def _first_load(self, problem: Problem) -> Floats:
+        """The logarithm of the price that each link starts with."""
+        prices = np.array(problem.bound.prices if self.dual else (), np.float64)
+        if not np.any(prices):
+            return np.zeros(problem.topology.num_links)
+        load: Floats = HEAD_START * prices / prices.max()
+        return load
+
+    def _guide(self, net: Network, load: Floats, scale: int) -> Guide:
+        """Prices for the kernel; `scale` is the time in which a price grows by the steepness."""
+        devices = len(net.first) - 1
+        room = 2 * len(net.dst) + 2 * devices + 2
+        price = np.exp(np.minimum(load[net.link], DEAREST))
+        # No way is cheaper than holding its links at the least price there is.
+        least = float((net.hold / net.travel).min(initial=1.0)) * float(price.min(initial=1.0))
+        return Guide(
+            on=True,
+            price=price,
+            growth=self.steepness / max(scale, 1),
+            urgency=self.urgency,
+            ahead=self.urgency + least,
+            cost=np.empty(devices),
+            score=np.empty(devices),
+            key=np.empty(room),
+            entry=np.empty(room, np.int64),
+        )
+
+    @classmethod
+    def usual(cls, problem: Problem) -> Self:
+        """The knobs that do best most often."""
+        steepness, urgency = (KNOBS if problem.even else STEEP_KNOBS)[0]
+        return cls(
+            seed=problem.seed,
+            steps=problem.steps,
+            steepness=steepness,
+            urgency=urgency,
+            apart=problem.collects_and_spreads,
+        )
+
+    @classmethod
+    def openings(cls, problem: Problem) -> Iterator[tuple[int, Self]]:
+        """Trees, most of all over links that differ: a slow one should carry a chunk once."""
+        if problem.only_trees:
+            yield (1 if problem.even else 0), cls.usual(problem)
+
+    @classmethod
+    def variants(cls, problem: Problem) -> Iterator[Self]:
+        """All knobs, on all kinds of routes."""
+        routes = ("any", "minimal") if problem.any_single and problem.dense else ("any",)
+        phases = (True, False) if problem.collects_and_spreads else (False,)
+        knobs = KNOBS if problem.even else STEEP_KNOBS
+        dual = bool(problem.bound.prices)
+        for (steepness, urgency), way, apart in product(knobs, routes, phases):
+            yield cls(
+                seed=problem.seed,
+                routes=way,
+                steps=problem.steps,
+                steepness=steepness,
+                urgency=urgency,
+                apart=apart,
+                dual=dual,
+            )
+
+    def notes(self) -> list[str]:
+        """What else to say of it to people."""
+        notes = [f"steepness {self.steepness:g}", f"urgency {self.urgency:g}"]
+        notes += [self.order, f"{self.routes} routes"]
+        for said, note in ((self.steps, "in steps"), (self.apart, "phases apart")):
+            notes += [note] if said else []
+        return [*notes, *super().notes(), *(["prices of the bound"] if self.dual else [])]
+
+    def __str__(self) -> str:
+        return ", ".join([self.name, *self.notes()])

@@ -1,0 +1,111 @@
+"""Placing jobs on the time-expanded network one after another, in slices, so that progress shows and Ctrl-C works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pccl._arrays import Ints, offsets_of
+from pccl.errors import InternalError
+from pccl.network import Network, Ten
+from pccl.synthesis.jobs import Jobs
+from pccl.synthesis.methods.base import Placed
+from pccl.synthesis.methods.guided_kernels import Guide
+from pccl.synthesis.methods.placement_kernels import place
+from pccl.synthesis.schedule_kernels import gather_trees
+from pccl.synthesis.search_kernels import (
+    DONE,
+    LANE_FULL,
+    OUTPUT_FULL,
+    PAUSED,
+    STORE_FULL,
+    STUCK,
+    Routes,
+    Work,
+)
+
+__all__ = ["place_jobs", "trees_of", "work_for"]
+
+SLICE = 500_000  # relaxations between two reports of progress, about 50 ms
+
+
+def place_jobs(
+    jobs: Jobs,
+    ten: Ten,
+    order: Ints,
+    release: Ints,
+    minimal: bool,
+    guide: Guide,
+    progress: Callable[[int], None],
+) -> Placed:
+    """Find a tree of links for every job, in this order; the TEN then has them taken out."""
+    net = jobs.net
+    columns = jobs.columns(release, minimal)
+    capacity = int(jobs.hops * 1.02) + len(jobs.destination) + len(net.first)
+    routes = _empty_routes(len(jobs), capacity)
+    work = work_for(net)
+    done = 0
+    status = PAUSED
+    while status != DONE:
+        reached, status = place(
+            net, ten.lanes, ten.stores, columns, work, guide, routes, order, done, SLICE
+        )
+        progress(reached - done)
+        done = reached
+        if status == OUTPUT_FULL:
+            routes = _grown(routes, done, jobs.topology.num_devices)
+        elif status == LANE_FULL:
+            ten.grow_lanes()
+        elif status == STORE_FULL:
+            ten.grow_stores()
+        elif status == STUCK:
+            chunk = jobs.chunk[order[done]]
+            raise InternalError(f"the search did not reach all destinations of chunk {chunk}")
+    return trees_of(routes, int(work.search[1]))
+
+
+def trees_of(routes: Routes, work: int) -> Placed:
+    """The trees of all jobs, job by job."""
+    first = offsets_of(routes.width)
+    arc = np.empty(first[-1], np.int32)
+    start = np.empty(first[-1], np.int64)
+    gather_trees(routes.first, routes.width, routes.arc, routes.start, arc, start)
+    return Placed(first, arc, start, work)
+
+
+def _empty_routes(jobs: int, capacity: int) -> Routes:
+    first, width, arrival = np.zeros((3, jobs), np.int64)
+    arc = np.empty(capacity, np.int32)
+    start = np.empty(capacity, np.int64)
+    return Routes(first, width, arrival, arc, start, np.zeros(1, np.int64))
+
+
+def _grown(routes: Routes, done: int, devices: int) -> Routes:
+    """Room for what the other jobs will need if they are like those placed so far, and for any one of them."""
+    count = int(routes.count[0])
+    forecast = int(count / max(done, 1) * len(routes.first) * 1.02)
+    capacity = max(forecast, len(routes.arc) * 5 // 4, count + devices)
+    arc = np.empty(capacity, np.int32)
+    start = np.empty(capacity, np.int64)
+    arc[:count] = routes.arc[:count]
+    start[:count] = routes.start[:count]
+    return routes._replace(arc=arc, start=start)
+
+
+def work_for(net: Network) -> Work:
+    """Scratch space for searches on a network."""
+    devices = len(net.first) - 1
+    state, wanted, in_tree, not_before, port = np.zeros((5, devices), np.int64)
+    return Work(
+        state=state,
+        label=np.empty((devices, 4), np.int64),
+        wanted=wanted,
+        in_tree=in_tree,
+        not_before=not_before,
+        port=port,
+        heap=np.empty((len(net.dst) + 2, 3), np.int64),
+        pending=np.empty((devices, 2), np.int64),
+        tree=np.empty(devices, np.int64),
+        search=np.zeros(2, np.int64),
+    )

@@ -1,0 +1,474 @@
+"""The search: phases that try methods and improve what they find, a budget for them, and the best so far.
+
+1. For one number of chunks after another, as long as more chunks gain time: the methods that promise most.
+2. Other routes for what is late in the best, also with more chunks.
+3. Other methods and knobs, and other routes for what is late in the best of them.
+4. Variations of the best: orders that it teaches, other routes.
+
+It stops as soon as the best is proven to be good enough, nothing more is gained, or the budget is spent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TypeAlias
+
+import numpy as np
+
+from pccl.bounds import Bound, lower_bound
+from pccl.collective import Collective, compile_conditions
+from pccl.errors import InternalError, PcclError
+from pccl.settings import Settings
+from pccl.synthesis.budget import TWO_PHASES, WORKERS, Budget, Enough, effort_of
+from pccl.synthesis.chunking import cut, numbers_of_chunks, pieces_of
+from pccl.synthesis.improve import AS_IT_IS, learned_orders, rerouted, retimed
+from pccl.synthesis.improve.retime import Timing
+from pccl.synthesis.methods import METHODS, POLISH, Method, Orders
+from pccl.synthesis.orders import check_order
+from pccl.synthesis.problem import Problem, Progress
+from pccl.synthesis.schedule import Schedule
+from pccl.topology import Topology
+from pccl.units import Picoseconds
+
+__all__ = ["Entry", "Incumbent", "Log", "Search"]
+
+Attempt: TypeAlias = Callable[[], Schedule]
+WORTHWHILE = 0.98  # more chunks are worth their while if they take that share of the time
+WORTHWHILE_AT_LAST = 0.999  # likewise when both have been improved, which tells more
+REROUTING = 1_000  # links that one re-routing looks at for every transfer
+MOST_REROUTING = 5_000_000  # and for all of them, in each of one or two phases
+SHARE_OF_CHUNKING = 0.4  # of the effort, for the number of chunks
+SHARE_OF_METHODS = (
+    0.6  # of the effort, for that and other methods; the rest improves what they find
+)
+HOPELESS = (
+    1.5  # a method that takes so many times as long as the best is not tried with more chunks
+)
+CHEAP = 6  # attempts that modest work pays for, at least, if each takes next to no time
+CONTENDERS = 6  # of what other methods find, that many of the best are re-routed
+FEWEST_GAINED = 0.0005  # a share of the duration: what gains less has stalled
+PATIENCE_WITH_ROUTES = 2  # re-routings without a gain before other methods are tried
+NOISES = (0.02, 0.05, 0.1, 0.05)  # of learned orders, as a share of the duration, in turn
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the log: who found the best so far, and how good it can be at most."""
+
+    elapsed: float  # seconds
+    method: str
+    best: Picoseconds
+    bound: Picoseconds
+    interrupted: bool = False  # by the user, so that this is the last line
+
+    @property
+    def gap(self) -> float:
+        """By how much the best exceeds the bound."""
+        return int(self.best) / int(self.bound) - 1 if self.bound else 0.0
+
+
+Log: TypeAlias = Callable[[Entry], None]
+
+
+@dataclass
+class Incumbent:
+    """The best schedule so far, and what is known of how good it can be."""
+
+    begin: float
+    log: Log | None
+    schedule: Schedule | None = None
+    bound_of_any_cut: Bound | None = None  # while the number of chunks is still open
+    worthwhile: float = WORTHWHILE
+
+    @property
+    def best(self) -> Schedule:
+        """The best so far; there must be one."""
+        if self.schedule is None:
+            raise InternalError("no method was tried")
+        return self.schedule
+
+    @property
+    def bound(self) -> Bound:
+        """What the best is measured against, as far as it is known."""
+        return self.bound_of_any_cut or self.best.problem.known_bound
+
+    def offer(self, found: Schedule) -> None:
+        """Take what was found if it is better, or as good and new ground to go on from."""
+        best = self.schedule
+        if best is None or found.duration < best.duration * self._handicap(found, best):
+            self.schedule = found
+            self.tell()
+        elif _are_alike(found, best):
+            self.schedule = found
+
+    def _handicap(self, found: Schedule, best: Schedule) -> float:
+        """More chunks, of which runtimes like few, must be worth their while."""
+        return 1.0 if found.problem is best.problem else self.worthwhile
+
+    def tell(self, interrupted: bool = False) -> None:
+        """Write a line of the log."""
+        if self.log is None:
+            return
+        elapsed = time.perf_counter() - self.begin
+        best = Picoseconds(self.best.duration)
+        self.log(Entry(elapsed, str(self.best.origin), best, self.bound.value, interrupted))
+
+
+@dataclass
+class Search:
+    """One search for the best schedule; `run` does it."""
+
+    topology: Topology
+    collectives: Sequence[Collective]
+    settings: Settings
+    progress: Progress
+    budget: Budget
+    incumbent: Incumbent
+    tried: set[Method] = field(default_factory=set)
+    variations: int = 0  # of the best, so far: each gets a seed of its own
+    stalled: bool = False  # whether the last of them gained nothing
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        collectives: Sequence[Collective],
+        settings: Settings,
+        progress: Progress,
+        log: Log | None,
+    ) -> Search:
+        """A search that begins now."""
+        _check_methods(settings)
+        begin = time.perf_counter()
+        limit = settings.time_limit
+        deadline = None if limit is None else begin + limit
+        budget = Budget(effort_of(settings), deadline)
+        return cls(topology, collectives, settings, progress, budget, Incumbent(begin, log))
+
+    def run(self) -> Schedule:
+        """The best schedule that the budget allows."""
+        try:
+            self._choose_number_of_chunks()
+            if self.budget.effort.work and not self._good_enough():
+                self._improve()
+        except (Enough, KeyboardInterrupt) as reason:
+            if self.incumbent.schedule is None:
+                raise KeyboardInterrupt from None
+            if isinstance(reason, KeyboardInterrupt) or self.budget.stopped:
+                self.incumbent.tell(interrupted=True)
+        return self.incumbent.best
+
+    def proven_bound(self) -> Bound | None:
+        """The best bound for what the caller asked for, where he leaves the chunks open for any number of them.
+
+        None if nothing was proven, as when there was one quick pass.
+        """
+        best = self.incumbent.best
+        if self.budget.effort.work == 0:
+            return None
+        known = best.problem.known_bound
+        if all(collective.chunks is not None for collective in self.collectives):
+            return known
+        found = [self._bound_of_any_cut]
+        if not known.whole_chunks and not np.any(self.topology.exclusive):
+            found.append(known)
+        bound = max(found, key=lambda bound: bound.value)
+        good = best.duration <= bound.value * (1 + self.budget.effort.gap)
+        if good or self.budget.over():
+            return bound
+        return lower_bound(self.topology, *self.collectives)
+
+    @cached_property
+    def _bound_of_any_cut(self) -> Bound:
+        return lower_bound(self.topology, *self.collectives, quick=True)
+
+    # --- the number of chunks, and the methods that promise most ------------------------------------------------------
+
+    def _choose_number_of_chunks(self) -> None:
+        hopeless: set[Method] = set()
+        for problem in self._problems():
+            self._try_openings(problem, hopeless)
+            if self.budget.effort.work == 0 or self._good_enough():
+                break
+        self.incumbent.bound_of_any_cut = None  # from now on the chunks are what they are
+
+    def _problems(self) -> Iterator[Problem]:
+        """The problem for each promising number of chunks, as long as more chunks gain time."""
+        options = self._numbers_of_chunks()
+        if len(options) > 1:
+            self.incumbent.bound_of_any_cut = self._bound_of_any_cut
+        worse = 0
+        before = None
+        for chunks in options:
+            problem = self._problem(chunks)
+            if self.incumbent.schedule is not None:
+                enough = SHARE_OF_CHUNKING * self.budget.allowed
+                if self.budget.spent + 4 * _cost(problem) > enough:
+                    return
+            yield problem
+            duration = self.incumbent.best.duration
+            worse = worse + 1 if duration == before else 0
+            before = duration
+            if worse == 2:
+                return
+
+    def _numbers_of_chunks(self) -> list[int]:
+        if self.budget.effort.work == 0:
+            return [1]
+        return numbers_of_chunks(self.topology, self.collectives)
+
+    def _problem(self, chunks: int) -> Problem:
+        collectives = cut(self.collectives, chunks)
+        conditions = compile_conditions(self.topology, collectives)
+        problem = Problem(self.topology, collectives, conditions, self.settings.seed, self._report)
+        factor = TWO_PHASES if problem.collects_and_spreads else 1.0
+        self.budget.allowed = factor * self.budget.effort.work
+        return problem
+
+    def _try_openings(self, problem: Problem, hopeless: set[Method]) -> None:
+        """Try what promises most; note what is hopeless, so as not to try it with more chunks."""
+        methods = self._openings(problem)
+        if self.budget.effort.work == 0:
+            methods = methods[:1]
+        for method in methods:
+            if method in hopeless:
+                continue
+            (found,) = self._try([self._attempt(problem, method)])
+            if self._good_enough():
+                return
+            if found.duration > HOPELESS * self.incumbent.best.duration:
+                hopeless.add(method)
+        if problem.collects_and_spreads and self.budget.effort.work:
+            midway = (method.midway() for method in (self.incumbent.best.origin.method, *methods))
+            for centered in filter(None, midway):
+                self._try([self._attempt(problem, centered)])
+                break
+
+    def _openings(self, problem: Problem) -> list[Method]:
+        """The cheapest methods that promise something for this input, the most promising first."""
+        asked = [METHODS[self.settings.method]] if self.settings.method else list(METHODS.values())
+        for kind in asked:
+            refusal = kind.refusal(problem)
+            if refusal and self.settings.method:
+                raise PcclError(f"{kind.name} {refusal}; choose another method")
+        ranked = [opening for kind in asked for opening in kind.openings(problem)]
+        ranked.sort(key=lambda opening: opening[0])
+        methods = self._allowed([method for _, method in ranked])
+        return methods or self._allowed([kind.usual(problem) for kind in asked])
+
+    def _allowed(self, methods: Sequence[Method]) -> list[Method]:
+        """Those methods that have all the knobs that the settings speak of, set to what they say."""
+        spoken_of = {name for name in ("order", "routes") if getattr(self.settings, name)}
+        return list(
+            dict.fromkeys(
+                method.obeying(self.settings) for method in methods if spoken_of <= method.obeys
+            )
+        )
+
+    # --- improving ----------------------------------------------------------------------------------------------------
+
+    def _improve(self) -> None:
+        limited = self.topology.limited
+        if not limited:
+            best = self.incumbent.best
+            self._try_all([self._rerouting(best) for _ in range(WORKERS)], best.problem)
+            self._try_more_chunks()
+            problem = self.incumbent.best.problem
+            self._repeat(self._reroute_best, PATIENCE_WITH_ROUTES, MOST_REROUTING)
+        problem = self.incumbent.best.problem
+        untried = [method for method in self._variants(problem) if method not in self.tried]
+        attempts = [self._attempt(problem, method) for method in untried]
+        found = self._try_all(attempts, problem, SHARE_OF_METHODS)
+        if not limited:
+            contenders = sorted(found, key=lambda schedule: schedule.duration)[:CONTENDERS]
+            self._try_all([self._rerouting(schedule) for schedule in contenders], problem)
+        self._repeat(self._vary_best, self.budget.effort.patience, _cost(problem))
+
+    def _try_more_chunks(self) -> None:
+        """See what the same method finds with more chunks: it may be better when both are re-routed."""
+        self.incumbent.worthwhile = WORTHWHILE_AT_LAST
+        best = self.incumbent.best
+        chunks = pieces_of(self.collectives, best.problem.collectives)
+        more = next((option for option in self._numbers_of_chunks() if option > chunks), None)
+        if more is None or self._good_enough():
+            return
+        problem = self._problem(more)
+        if self.budget.affords(_cost(problem)):
+            (found,) = self._try([self._attempt(problem, best.origin.method)])
+            self._try([self._rerouting(found) for _ in range(WORKERS)])
+
+    def _variants(self, problem: Problem) -> list[Method]:
+        """Methods and knobs that are worth a try when the openings were not good enough."""
+        asked = [METHODS[self.settings.method]] if self.settings.method else list(METHODS.values())
+        variants = [variant for kind in asked for variant in kind.variants(problem)]
+        root = self.incumbent.best.origin.method.root
+        return self._allowed([replace(variant, root=root) for variant in variants])
+
+    def _reroute_best(self) -> Attempt:
+        return self._rerouting(self.incumbent.best)
+
+    def _vary_best(self) -> Attempt:
+        """Something like the best so far: other routes for what is late, or all again in an order that it teaches."""
+        best = self.incumbent.best
+        limited = self.topology.limited
+        if not limited and self.variations // WORKERS % 2:
+            return self._rerouting(best)
+        self.variations += 1
+        seed = self.settings.seed + self.variations
+        method = replace(best.origin.method, seed=seed)
+        if limited or "order" not in method.obeys or self.settings.order is not None:
+            return self._attempt(best.problem, method)
+        orders = learned_orders(best, NOISES[seed % len(NOISES)], seed)
+        return self._attempt(best.problem, method, orders, best.origin.timing or AS_IT_IS)
+
+    # --- attempts -----------------------------------------------------------------------------------------------------
+
+    def _attempt(
+        self,
+        problem: Problem,
+        method: Method,
+        orders: Orders | None = None,
+        like: Timing | None = None,
+    ) -> Attempt:
+        """What a method finds, re-timed."""
+        passes = self.budget.effort.passes
+        if orders is None:
+            self.tried.add(method)
+
+        def attempted() -> Schedule:
+            schedule = method.find(problem, orders)
+            if passes == 0:
+                return schedule
+            try:
+                return retimed(schedule, passes, self._enough(problem), like, self.budget.over)
+            except KeyboardInterrupt:
+                self.budget.stopped = True
+                return schedule  # which may be the first there is
+
+        return attempted
+
+    def _rerouting(self, schedule: Schedule) -> Attempt:
+        """Other routes for what is late in a schedule."""
+        self.variations += 1
+        seed = self.settings.seed + self.variations
+        enough = self._enough(schedule.problem)
+        budget = min(MOST_REROUTING * len(schedule.phases), REROUTING * len(schedule))
+        minimal = self.settings.routes == "minimal"
+        return partial(rerouted, schedule, enough, budget, seed, minimal, self.budget.over)
+
+    def _try_all(
+        self, attempts: list[Attempt], problem: Problem, share: float = 1.0
+    ) -> list[Schedule]:
+        """Make attempts as long as there is something to gain, with a share of the effort; returns what they found."""
+        found: list[Schedule] = []
+        for low in range(0, len(attempts), WORKERS):
+            if self._good_enough() or not self.budget.affords(_cost(problem), share):
+                break
+            found += self._try(attempts[low : low + WORKERS])
+        return found
+
+    def _repeat(self, variation: Callable[[], Attempt], patience: int, cost: int) -> None:
+        """Vary the best again and again until that gains nothing any more; `cost` is about what a variation takes."""
+        failures = 0
+        while failures < patience and not self._good_enough() and self.budget.affords(cost):
+            before = self.incumbent.best.duration
+            self._try([variation() for _ in range(WORKERS)])
+            self.stalled = self.incumbent.best.duration > (1 - FEWEST_GAINED) * before
+            failures = failures + WORKERS if self.stalled else 0
+
+    def _try(self, attempts: list[Attempt]) -> list[Schedule]:
+        """Make attempts, at the same time if there are several, and offer what they find."""
+        self._stop_if_over()
+        found, stop = self._run(attempts)
+        for schedule in found:
+            self.budget.spent += schedule.work
+            self.incumbent.offer(schedule)
+        if stop is not None:
+            raise stop
+        return found
+
+    def _run(self, attempts: list[Attempt]) -> tuple[list[Schedule], BaseException | None]:
+        """What attempts come to, and what stopped some of them."""
+        if len(attempts) == 1 or self.incumbent.schedule is None:
+            return [attempt() for attempt in attempts], None
+        found: list[Schedule] = []
+        stop: BaseException | None = None
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for attempted in [pool.submit(attempt) for attempt in attempts]:
+                try:
+                    found.append(attempted.result())
+                except (Enough, KeyboardInterrupt) as reason:
+                    self.budget.stopped = True  # so that those at work see it when they next report
+                    stop = reason
+        return found, stop
+
+    # --- when to stop -------------------------------------------------------------------------------------------------
+
+    def _enough(self, problem: Problem) -> int:
+        """What is so short that trying to make it shorter is a waste."""
+        gap = 0.0 if self._cheap(problem) else self.budget.effort.gap
+        bound = self.incumbent.bound_of_any_cut or problem.known_bound
+        return int(bound.value * (1 + gap))
+
+    def _cheap(self, problem: Problem) -> bool:
+        """Whether one more attempt takes next to no time; then it is made even if there is little to gain."""
+        return _cost(problem) * CHEAP <= self.budget.effort.modest
+
+    def _good_enough(self) -> bool:
+        best = self.incumbent.schedule
+        if best is None or not self.budget.effort.work:
+            return False
+        any_cut = self.incumbent.bound_of_any_cut
+        if any_cut is not None:
+            return best.duration <= any_cut.value * (1 + self.budget.effort.gap)
+        if self._within(best, best.problem.quick_bound):
+            return True
+        self._stop_if_over()  # as the bound may take seconds
+        return self._within(best, best.problem.bound)
+
+    def _within(self, best: Schedule, bound: Bound) -> bool:
+        """Whether there is nothing to gain, or little and enough has been tried to gain it."""
+        effort = self.budget.effort
+        little = best.duration <= bound.value * (1 + effort.gap)
+        modest = self.budget.spent >= effort.modest or not self._cheap(best.problem)
+        return best.duration <= bound.value or (little and (self.stalled or modest))
+
+    def _report(self, done: int, total: int, text: str) -> None:
+        self._stop_if_over()
+        self.progress(done, total, text)
+
+    def _stop_if_over(self) -> None:
+        if self.incumbent.schedule is not None and self.budget.over():
+            raise Enough
+
+
+def _are_alike(one: Schedule, other: Schedule) -> bool:
+    """Whether two schedules for the same chunks are equally good and found in the same way."""
+    if one.problem is not other.problem:
+        return False
+    return one.duration == other.duration and one.origin == other.origin
+
+
+def _check_methods(settings: Settings) -> None:
+    """Raise unless there are a method and an order as the settings say, and one has the other."""
+    if settings.order is not None:
+        check_order(settings.order)
+    if settings.method is None:
+        return
+    if settings.method not in METHODS:
+        known = ", ".join(METHODS)
+        raise PcclError(f"there is no method {settings.method!r}; there are {known}")
+    method = METHODS[settings.method]
+    for name in ("order", "routes"):
+        if getattr(settings, name) is not None and name not in method.obeys:
+            raise PcclError(f"{method.name} has no {name} to choose")
+
+
+def _cost(problem: Problem) -> int:
+    """About what one attempt takes, in links looked at: mostly the polish, which is twice the work for two phases."""
+    phases = 2 if problem.collects_and_spreads else 1
+    return POLISH * problem.transfers * phases

@@ -1,0 +1,11 @@
+"""Problems for tests, as the search poses them."""
+
+from __future__ import annotations
+
+from pccl.collective import compile_conditions
+from pccl.synthesis.problem import Problem
+
+
+def pose(topology, *collectives) -> Problem:
+    conditions = compile_conditions(topology, collectives)
+    return Problem(topology, tuple(collectives), conditions, 0, lambda *_: None)
