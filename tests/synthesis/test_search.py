@@ -292,10 +292,20 @@ def test_large_data_are_cut_so_that_transfers_overlap():
     assert pccl.synthesize(line, pccl.Broadcast("1MB"), effort="fast") == whole
 
 
-def test_chunks_divide_the_data():
-    """A share of 7 * 9 bytes can be cut into 3, 7, 9 or 21, but not into 2."""
+def test_chunks_are_equal_where_a_number_near_divides_the_data():
+    """A share of 7 * 9 bytes is cut into 7, 9 or 21 rather than 8 or 16."""
     line = pccl.topology.line(4, **EVEN)
-    assert pccl.synthesize(line, pccl.Broadcast("63B")).collectives[0].chunks in (7, 9, 21, 63)
+    found = pccl.synthesize(line, pccl.Broadcast("63B"))
+    assert found.collectives[0].chunks in (7, 9, 21, 63)
+    assert len(found.conditions.sizes[0]) == 1
+
+
+def test_chunks_that_differ_by_an_element_fit_together_as_if_equal():
+    """A prime number of bytes: no better and no worse than the next number that divides."""
+    mesh = pccl.topology.mesh(4, 4, **EVEN)
+    odd = pccl.synthesize(mesh, pccl.AllGather("1000003B", chunks=4))
+    even = pccl.synthesize(mesh, pccl.AllGather("1000064B", chunks=4))
+    assert even.duration * 0.999 <= odd.duration <= even.duration
 
 
 def test_chunks_that_are_given_stay():

@@ -22,15 +22,15 @@ def numbers_of_chunks(topology: Topology, collectives: Sequence[Collective]) -> 
         return [1]
     sizes = compile_conditions(topology, free).sizes[0].tolist()
     share = math.gcd(*sizes)
-    near = {_divisor(share, count) for count in COUNTS}
-    return sorted({count for count in near if count is not None} | {1})
+    numbers = {_near(share, count) for count in COUNTS}
+    return sorted(number for number in numbers if number <= max(sizes, default=1))
 
 
-def _divisor(size: int, count: int) -> int | None:
-    """The number nearest to `count` that divides the size, if there is one near."""
+def _near(size: int, count: int) -> int:
+    """The number nearest to `count` that divides the size, so that chunks are equal; else `count` itself."""
     candidates = range(math.ceil(count / NEAR), int(count * NEAR) + 1)
     divisors = [candidate for candidate in candidates if size % candidate == 0]
-    return min(divisors, key=lambda divisor: abs(divisor - count), default=None)
+    return min(divisors, key=lambda divisor: abs(divisor - count), default=count)
 
 
 def cut(collectives: Sequence[Collective], chunks: int) -> tuple[Collective, ...]:
