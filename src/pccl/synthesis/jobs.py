@@ -76,16 +76,20 @@ class Jobs:
             return 0
         return int(128 * self.net.hold.min() / self.net.travel.min())
 
-    def columns(self, release: Ints, minimal: bool) -> JobColumns:
-        """The jobs as kernels want them; none begins before its release."""
+    def columns(self, order: Ints, release: Ints, minimal: bool) -> JobColumns:
+        """The jobs as kernels want them, in this order; none begins before its release.
+
+        Kernels go through them from the first to the last: looked up in an order, they would be a third slower.
+        """
         remaining, unreachable = self._compact_remaining
+        first, destination = take_rows(self.first, self.destination, order)
         return JobColumns(
-            source=self.source,
-            release=release,
-            size=self.size,
-            row=self.row,
-            first=self.first,
-            destination=self.destination,
+            source=self.source[order],
+            release=release[order],
+            size=self.size[order],
+            row=self.row[order],
+            first=first,
+            destination=destination,
             remaining=remaining,
             unreachable=unreachable,
             minimal=minimal,

@@ -164,7 +164,7 @@ class _View:
 
     def schedule_with(self, routes: Routes) -> Schedule:
         """The schedule with other routes for the phase, and everything as late as it can be, seen from there."""
-        first, arc, start, _ = trees_of(routes, 0)
+        first, arc, start, _ = trees_of(routes, np.arange(len(self.jobs)), 0)
         net = self.schedule.net
         if self.backwards:
             size = np.repeat(self.jobs.size, routes.width)
@@ -185,7 +185,7 @@ def _one_round(
     """The routes of the phase after one round, and how many links were looked at."""
     jobs = view.jobs
     ten = view.ten()
-    columns = jobs.columns(view.release(), minimal)
+    columns = jobs.columns(np.arange(len(jobs)), view.release(), minimal)
     routes = view.routes(2 * MOST_AT_A_TIME * jobs.topology.num_devices)
     end = view.schedule.end
     target = end - max((end - floor) // aim, 1)

@@ -41,7 +41,7 @@ def place_jobs(
 ) -> Placed:
     """Find a tree of links for every job, in this order; the TEN then has them taken out."""
     net = jobs.net
-    columns = jobs.columns(release, minimal)
+    columns = jobs.columns(order, release, minimal)
     capacity = int(jobs.hops * 1.02) + len(jobs.destination) + len(net.first)
     routes = _empty_routes(len(jobs), capacity)
     work = work_for(net)
@@ -49,7 +49,7 @@ def place_jobs(
     status = PAUSED
     while status != DONE:
         reached, status = place(
-            net, ten.lanes, ten.stores, columns, work, guide, routes, order, done, SLICE
+            net, ten.lanes, ten.stores, columns, work, guide, routes, done, SLICE
         )
         progress(reached - done)
         done = reached
@@ -62,15 +62,19 @@ def place_jobs(
         elif status == STUCK:
             chunk = jobs.chunk[order[done]]
             raise InternalError(f"the search did not reach all destinations of chunk {chunk}")
-    return trees_of(routes, int(work.search[1]))
+    return trees_of(routes, order, int(work.search[1]))
 
 
-def trees_of(routes: Routes, work: int) -> Placed:
-    """The trees of all jobs, job by job."""
-    first = offsets_of(routes.width)
+def trees_of(routes: Routes, order: Ints, work: int) -> Placed:
+    """The trees of all jobs, job by job, where routes are those of the jobs in an order."""
+    begin = np.empty_like(routes.first)
+    width = np.empty_like(routes.width)
+    begin[order] = routes.first
+    width[order] = routes.width
+    first = offsets_of(width)
     arc = np.empty(first[-1], np.int32)
     start = np.empty(first[-1], np.int64)
-    gather_trees(routes.first, routes.width, routes.arc, routes.start, arc, start)
+    gather_trees(begin, width, routes.arc, routes.start, arc, start)
     return Placed(first, arc, start, work)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pccl._arrays import Ints
 from pccl._kernels import kernel
 from pccl.network.calendar_kernels import Lanes, Stores, stay
 from pccl.network.graph_kernels import Network
@@ -37,28 +36,26 @@ def place(
     work: Work,
     guide: Guide,
     routes: Routes,
-    order: Ints,
     begin: int,
     budget: int,
 ) -> tuple[int, int]:
-    """Place jobs in this order, from number `begin` on, until done, out of room, or past the budget.
+    """Place jobs from number `begin` on until done, out of room, or past the budget of relaxations.
 
-    The budget counts relaxations. Returns the number of the first job that is not placed yet, and why it stopped.
+    Returns the first job that is not placed yet, and why it stopped.
     """
     limit = work.search[1] + budget
-    for number in range(begin, len(order)):
+    for job in range(begin, len(jobs.source)):
         if work.search[1] > limit:
-            return number, PAUSED
-        job = order[number]
+            return job, PAUSED
         looked = work.search[1]
         width = find_tree(net, lanes, stores, jobs, work, guide, job)
         if width < 0:
-            return number, STUCK
+            return job, STUCK
         status = room_for(net, lanes, stores, work, routes, width)
         if status != DONE:
             # The job is searched for again, and counts once, however long the arrays are.
             work.search[1] = looked
-            return number, status
+            return job, status
         size = jobs.size[job]
         routes.first[job] = routes.count[0]
         routes.width[job] = width
@@ -67,7 +64,7 @@ def place(
             fill_stores(net, stores, work, size, width)
         if guide.on:
             raise_prices(net, guide, work, size, width)
-    return len(order), DONE
+    return len(jobs.source), DONE
 
 
 @kernel
