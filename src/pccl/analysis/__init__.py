@@ -2,7 +2,6 @@
 
 baselines   what people have today
 comparison  compare(): ours beside baselines and the bound
-kernels     compiled loops
 metrics     bandwidths as nccl-tests defines them
 queues      first come, first served
 simulator   simulate(): an algorithm run from its dependencies alone
@@ -13,14 +12,14 @@ from __future__ import annotations
 from pccl.analysis.baselines import Baseline, baseline, baselines
 from pccl.analysis.comparison import Comparison, ComparisonRow, compare
 from pccl.analysis.metrics import bandwidths
-from pccl.analysis.simulator import Simulation, Timeline, simulate
+from pccl.analysis.simulator import SimulatedTransfers, Simulation, simulate
 
 __all__ = [
     "Baseline",
     "Comparison",
     "ComparisonRow",
+    "SimulatedTransfers",
     "Simulation",
-    "Timeline",
     "bandwidths",
     "baseline",
     "baselines",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pccl.algorithm import Algorithm
-from pccl.analysis.baselines import Baseline, UnsupportedError, baselines, find_baseline
+from pccl.analysis.baselines import Baseline, UnsupportedError, find_baseline
+from pccl.analysis.baselines import baselines as all_baselines
 from pccl.analysis.metrics import bandwidths
 from pccl.bounds import Bound, lower_bound
-from pccl.collective import Collective
 from pccl.errors import PcclError
 from pccl.units import Picoseconds
 
@@ -62,47 +62,46 @@ class Comparison:
     Attributes
     ----------
     algorithm
-        Ours.
+        Ours, with the bound if one was wanted.
     ours
         Its row.
     baselines
         One row per baseline that was asked for, whether it ran or not.
-    bound
-        What no algorithm can beat; None if that was not wanted.
     bound_row
-        The row of the bound, as if it were an algorithm.
+        The row of the bound, as if it were an algorithm; None if no bound was wanted.
     """
 
     algorithm: Algorithm
     ours: ComparisonRow
     baselines: tuple[ComparisonRow, ...]
-    bound: Bound | None
     bound_row: ComparisonRow | None
+
+    @property
+    def bound(self) -> Bound | None:
+        """What no algorithm can beat; None if that was not wanted."""
+        return self.algorithm.bound
+
+    @property
+    def gap(self) -> float | None:
+        """By which share our duration exceeds the bound; None without a bound."""
+        return self.algorithm.gap
 
     @property
     def rows(self) -> tuple[ComparisonRow, ...]:
         """All rows that have a duration: ours, the baselines that ran, the bound."""
-        ran = [row for row in self.baselines if row.duration is not None]
-        bound = [] if self.bound_row is None else [self.bound_row]
-        return (self.ours, *ran, *bound)
+        rows = (self.ours, *self.baselines, self.bound_row)
+        return tuple(row for row in rows if row is not None and not row.reason)
 
     @property
     def left_out(self) -> tuple[ComparisonRow, ...]:
         """The baselines that did not run; their rows say why."""
-        return tuple(row for row in self.baselines if row.duration is None)
+        return tuple(row for row in self.baselines if row.reason)
 
     @property
     def best_baseline(self) -> ComparisonRow | None:
         """The baseline that takes least time, if any ran."""
-        ran = [row for row in self.baselines if row.duration is not None]
+        ran = (row for row in self.baselines if not row.reason)
         return min(ran, key=lambda row: int(row.duration or 0), default=None)
-
-    @property
-    def gap(self) -> float | None:
-        """By which share our duration exceeds the bound; None without a bound, or if nothing takes any time."""
-        if self.bound is None or not self.bound.value:
-            return None
-        return int(self.algorithm.duration) / int(self.bound.value) - 1
 
 
 def compare(
@@ -139,65 +138,40 @@ def compare(
     >>> [(row.name, row.reason) for row in comparison.left_out]
     [('bruck', 'does not support all-gather')]
     """
-    chosen = _chosen(baselines)
-    say = progress or _silent
-    say(0, len(chosen) + 1, "bound")
-    proven = _bound_of(algorithm) if bound else None
-    measure = _Measure(algorithm, proven)
-    ours = measure.row("pccl", algorithm.provenance.method, algorithm.duration, algorithm)
+    chosen = list(all_baselines())
+    if baselines is not None:
+        chosen = [find_baseline(name) for name in dict.fromkeys(baselines)]
+        quick = False
+    report = progress or _silent
+    report(0, len(chosen) + 1, "bound")
+    proven = None
+    if bound:
+        proven = algorithm.bound or lower_bound(algorithm.topology, *algorithm.collectives)
+    ours = replace(algorithm, bound=proven)
     rows = []
-    for done, entry in enumerate(chosen):
-        say(done + 1, len(chosen) + 1, f"baseline {entry.name}")
-        rows.append(_baseline_row(measure, entry, quick=quick and baselines is None))
+    for done, entry in enumerate(chosen, 1):
+        report(done, len(chosen) + 1, f"baseline {entry.name}")
+        rows.append(_baseline_row(ours, entry, quick))
     bound_row = None
     if proven is not None:
-        bound_row = measure.row("bound", proven.reason, proven.value)
-    return Comparison(algorithm, ours, tuple(rows), proven, bound_row)
+        bound_row = _row(ours, "bound", proven.reason, proven.value)
+    own_row = _row(ours, "pccl", ours.provenance.method, ours.duration, ours)
+    return Comparison(ours, own_row, tuple(rows), bound_row)
 
 
-@dataclass(frozen=True)
-class _Measure:
-    """What all rows are measured against."""
-
-    ours: Algorithm
-    bound: Bound | None
-
-    def row(
-        self,
-        name: str,
-        description: str,
-        duration: Picoseconds,
-        algorithm: Algorithm | None = None,
-    ) -> ComparisonRow:
-        collective = self.ours.collectives[0]
-        members = len(collective.ranks) or self.ours.topology.num_npus
-        algorithm_bandwidth, bus_bandwidth = bandwidths(collective, members, int(duration))
-        return ComparisonRow(
-            name,
-            description,
-            duration,
-            algorithm_bandwidth,
-            bus_bandwidth,
-            links_busy=None if algorithm is None else _links_busy(algorithm),
-            speedup=_ratio(duration, self.ours.duration),
-            of_bound=None if self.bound is None else _ratio(self.bound.value, duration),
-        )
-
-
-def _baseline_row(measure: _Measure, entry: Baseline, *, quick: bool) -> ComparisonRow:
-    ours = measure.ours
+def _baseline_row(ours: Algorithm, entry: Baseline, quick: bool) -> ComparisonRow:
     limit = QUICK_TO_SYNTHESIZE if entry.synthesizes else QUICK_TRANSFERS
     try:
         entry.check(ours.topology, ours.collectives)
-        if quick and len(ours.transfers) > limit:
-            reason = f"beyond {limit:,} transfers only on request"
-            return ComparisonRow(entry.name, entry.description, reason=reason)
-        best = _fastest(entry, ours)
+        if not quick or len(ours.transfers) <= limit:
+            best = _fastest(entry, ours)
+            return _row(ours, entry.name, entry.description, best.duration, best)
+        reason = f"beyond {limit:,} transfers only on request"
     except UnsupportedError as error:
-        return ComparisonRow(entry.name, entry.description, reason=error.reason)
+        reason = error.reason
     except PcclError as error:
-        return ComparisonRow(entry.name, entry.description, reason=str(error))
-    return measure.row(entry.name, entry.description, best.duration, best)
+        reason = str(error)
+    return ComparisonRow(entry.name, entry.description, reason=reason)
 
 
 def _fastest(entry: Baseline, ours: Algorithm) -> Algorithm:
@@ -205,30 +179,34 @@ def _fastest(entry: Baseline, ours: Algorithm) -> Algorithm:
     cuts = [ours.collectives]
     # A synthesis takes long, and has no reason to do better with fewer chunks.
     if not entry.synthesizes and any(collective.pieces > 1 for collective in ours.collectives):
-        cuts.append(tuple(map(_uncut, ours.collectives)))
+        uncut = [
+            replace(collective, chunks=1) if collective.pieces > 1 else collective
+            for collective in ours.collectives
+        ]
+        cuts.append(tuple(uncut))
     found = (entry.run(ours.topology, collectives) for collectives in cuts)
     return min(found, key=lambda algorithm: algorithm.duration)
 
 
-def _uncut(collective: Collective) -> Collective:
-    return replace(collective, chunks=1) if collective.pieces > 1 else collective
-
-
-def _chosen(names: Sequence[str] | None) -> list[Baseline]:
-    if names is None:
-        return list(baselines())
-    return [find_baseline(name) for name in dict.fromkeys(names)]
-
-
-def _bound_of(algorithm: Algorithm) -> Bound:
-    """The bound that was proven with the algorithm, or else one that is proven now."""
-    known: Bound | None = getattr(algorithm, "bound", None)
-    return known or lower_bound(algorithm.topology, *algorithm.collectives)
-
-
-def _links_busy(algorithm: Algorithm) -> float:
-    shares = algorithm.utilization
-    return float(shares.mean()) if len(shares) else 0.0
+def _row(
+    ours: Algorithm,
+    name: str,
+    description: str,
+    duration: Picoseconds,
+    algorithm: Algorithm | None = None,
+) -> ComparisonRow:
+    """Measure an algorithm, or a bound, that takes this long."""
+    collective = ours.collectives[0]
+    members = len(collective.ranks) or ours.topology.num_npus
+    rates = bandwidths(collective, members, int(duration))
+    busy = None
+    if algorithm is not None:
+        busy = float(algorithm.utilization.mean()) if ours.topology.num_links else 0.0
+    of_bound = None
+    if ours.bound is not None:
+        of_bound = _ratio(ours.bound.value, duration)
+    speedup = _ratio(duration, ours.duration)
+    return ComparisonRow(name, description, duration, *rates, busy, speedup, of_bound)
 
 
 def _ratio(longer: int, shorter: int) -> float:

@@ -6,7 +6,7 @@ Planned starts are not trusted: they only say which input a transfer uses and in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,21 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pccl._arrays import Floats, Indices, Ints
-from pccl.algorithm import Algorithm, Provenance
-from pccl.algorithm.timing import Times, planned_starts, times_of
+from pccl.algorithm import Algorithm
+from pccl.algorithm.holding import held_time
+from pccl.algorithm.timing import planned_starts, times_of
 from pccl.analysis.queues import first_come_starts
 from pccl.errors import PcclError, TopologyError
+from pccl.network import LONGEST
 from pccl.topology import Topology
-from pccl.topology.core import transmission_time
 from pccl.units import Picoseconds, whole
 
-__all__ = ["Simulation", "Timeline", "simulate"]
+__all__ = ["SimulatedTransfers", "Simulation", "simulate"]
 
+# When transfers start, by the name of the order in which links serve.
 DISCIPLINES = {"planned": planned_starts, "fifo": first_come_starts}
-LONGEST = 2**60  # picoseconds: sums of times fit an int64
 
 
-class Timeline(NamedTuple):
+class SimulatedTransfers(NamedTuple):
     """Some of the transfers of a simulation, in the order in which they start; times are in picoseconds."""
 
     transfer: Ints  #: rows of ``algorithm.transfers``
@@ -75,7 +76,7 @@ class Simulation:
         """Per link: the share of the time for which it is held."""
         return self.link_busy / max(int(self.finish), 1)
 
-    def chunk_timeline(self, chunk: int) -> Timeline:
+    def chunk_timeline(self, chunk: int) -> SimulatedTransfers:
         """The transfers of a chunk, wherever it goes.
 
         Examples
@@ -89,11 +90,10 @@ class Simulation:
         >>> way.start.tolist(), way.arrival.tolist()
         ([0, 1500000], [1500000, 3000000])
         """
-        t = self.algorithm.transfers
-        number = _known(chunk, len(t.conditions), "chunk", "the algorithm")
-        return self._timeline(np.arange(*np.searchsorted(t.chunk, [number, number + 1])))
+        number = _known(chunk, len(self.algorithm.conditions), "chunk", "the algorithm")
+        return self._timeline(np.flatnonzero(self.algorithm.transfers.chunk == number))
 
-    def link_timeline(self, link: int) -> Timeline:
+    def link_timeline(self, link: int) -> SimulatedTransfers:
         """The transfers over a link: it is held from each ``start`` until it is ``free``, and idle in between.
 
         Examples
@@ -109,11 +109,16 @@ class Simulation:
         number = _known(link, topology.num_links, "link", topology.name)
         return self._timeline(np.flatnonzero(self.algorithm.transfers.link == number))
 
-    def _timeline(self, rows: Ints) -> Timeline:
+    def _timeline(self, rows: Ints) -> SimulatedTransfers:
         rows = rows[np.argsort(self.start[rows], kind="stable")]
-        t, start = self.algorithm.transfers, self.start[rows]
-        return Timeline(
-            rows, t.chunk[rows], t.link[rows], start, start + self.hold[rows], self.arrival[rows]
+        transfers = self.algorithm.transfers
+        return SimulatedTransfers(
+            rows,
+            transfers.chunk[rows],
+            transfers.link[rows],
+            self.start[rows],
+            self.start[rows] + self.hold[rows],
+            self.arrival[rows],
         )
 
     def utilization_over_time(self, intervals: int = 100, *, link: int | None = None) -> Floats:
@@ -134,37 +139,37 @@ class Simulation:
             )
         if not int(self.finish):
             return np.zeros(intervals)
-        timeline = None if link is None else self.link_timeline(link)
-        begun, ended = (
-            (self.start, self.start + self.hold)
-            if timeline is None
-            else (timeline.start, timeline.free)
-        )
+        transfers = np.arange(len(self.start))
+        links = self.algorithm.topology.num_links
+        if link is not None:
+            transfers = self.link_timeline(link).transfer
+            links = 1
         width = int(self.finish) / intervals
-        # The time for which links have been held grows along ramps; what it grows by in an interval is its share.
-        edges = np.arange(intervals + 1) * width
-        held = np.zeros(intervals + 1)
-        for moments, sign in ((np.sort(begun), 1), (np.sort(ended), -1)):
-            sums = np.concatenate([[0.0], np.cumsum(moments, dtype=np.float64)])
-            before = np.searchsorted(moments, edges, side="right")
-            held += sign * (before * edges - sums[before])
-        links = self.algorithm.topology.num_links if link is None else 1
-        return np.clip(np.diff(held) / width / links, 0.0, 1.0)
+        # All links count as one row, which several transfers hold at the same time.
+        held = held_time(
+            np.zeros_like(transfers),
+            self.start[transfers],
+            self.hold[transfers],
+            rows=1,
+            intervals=intervals,
+            width=width,
+        )
+        return np.clip(held.ravel() / (width * links), 0.0, 1.0)
 
     def to_algorithm(self) -> Algorithm:
         """The algorithm with the simulated starts as its plan."""
-        t, old = self.algorithm.transfers, self.algorithm.provenance
+        algorithm = self.algorithm
+        transfers = algorithm.transfers
+        method = f"{algorithm.provenance.method}, timed by {self.discipline}"
         return Algorithm.build(
-            self.algorithm.topology,
-            self.algorithm.collectives,
-            t.chunk,
-            t.link,
+            algorithm.topology,
+            algorithm.collectives,
+            transfers.chunk,
+            transfers.link,
             self.start,
-            t.reduce,
-            conditions=self.algorithm.conditions,
-            provenance=Provenance(
-                f"{old.method}, timed by {self.discipline}", old.seed, old.seconds, old.version
-            ),
+            transfers.reduce,
+            conditions=algorithm.conditions,
+            provenance=replace(algorithm.provenance, method=method),
         )
 
 
@@ -211,8 +216,14 @@ def simulate(
             f"there is no discipline {discipline!r}; there are {', '.join(DISCIPLINES)}"
         )
     world = _world(algorithm, topology)
-    times = _times(algorithm, world, slowdown, jitter, seed)
-    start = DISCIPLINES[discipline](algorithm.transfers, world, times)
+    transfers = algorithm.transfers
+    transmission = replace(transfers, topology=world).transmission
+    if slowdown is not None or jitter:
+        slower = _slowdown(world, slowdown)[transfers.link] - 1
+        varied = _jitter(len(transfers), jitter, seed)
+        transmission = _longer(transmission, slower + varied + slower * varied)
+    times = times_of(transfers, world, transmission)
+    start = DISCIPLINES[discipline](transfers, world, times)
     return Simulation(algorithm, discipline, start, start + times.travel, times.hold)
 
 
@@ -220,61 +231,44 @@ def _world(algorithm: Algorithm, topology: Topology | None) -> Topology:
     own = algorithm.topology
     if topology is None:
         return own
-    if not all(
-        np.array_equal(getattr(topology, name), getattr(own, name))
-        for name in ("kind", "src", "dst")
-    ):
-        raise TopologyError(
-            f"{topology.name} does not have the links of {own.name}, on which the algorithm runs"
-        )
+    for name in ("kind", "src", "dst"):
+        if not np.array_equal(getattr(topology, name), getattr(own, name)):
+            raise TopologyError(
+                f"{topology.name} does not have the links of {own.name}, on which the algorithm runs"
+            )
     return topology
 
 
-def _times(
-    algorithm: Algorithm,
-    world: Topology,
-    slowdown: Mapping[int, float] | ArrayLike | None,
-    jitter: float,
-    seed: int,
-) -> Times:
-    t = algorithm.transfers
-    duration = (
-        t.transmission
-        if world is algorithm.topology
-        else transmission_time(t.bytes, world.bandwidth[t.link])
-    )
-    extra = None if slowdown is None else (_factors(world, slowdown) - 1)[t.link]
-    shares = _shares(len(t), jitter, seed)
-    if shares is not None:
-        extra = shares if extra is None else extra + shares + extra * shares
-    if extra is not None:
-        more = duration * extra
-        if np.any(more > LONGEST):
-            raise PcclError("with these slowdowns and this jitter, a transmission would take weeks")
-        duration = np.maximum(duration + np.rint(more).astype(np.int64), 1)
-    return times_of(t, world, duration)
+def _longer(transmission: Ints, share: Floats) -> Ints:
+    """Times that are by these shares longer; they stay exact where the share is 0."""
+    more = transmission * share
+    if np.any(more > LONGEST):
+        raise PcclError("with these slowdowns and this jitter, a transmission would take weeks")
+    return np.maximum(transmission + np.rint(more).astype(np.int64), 1)
 
 
-def _shares(count: int, jitter: float, seed: int) -> Floats | None:
-    """By which share each transmission takes longer, if there is any jitter."""
+def _jitter(count: int, jitter: float, seed: int) -> Floats:
+    """By which share each transmission takes longer."""
     if isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter < 1e6:
         raise PcclError(f"jitter must be a share from 0 on, such as 0.1, not {jitter!r}")
     if whole(seed) is None or seed < 0:
         raise PcclError(f"the seed must be a whole number from 0 on, not {seed!r}")
-    return jitter * np.random.default_rng(seed).random(count) if jitter else None
+    return jitter * np.random.default_rng(seed).random(count)
 
 
-def _factors(world: Topology, slowdown: Mapping[int, float] | ArrayLike) -> Floats:
+def _slowdown(world: Topology, slowdown: Mapping[int, float] | ArrayLike | None) -> Floats:
+    """How many times longer a transmission takes on each link."""
+    factors = np.ones(world.num_links)
+    if slowdown is None:
+        return factors
     links: Any = slice(None)
     given: Any = slowdown
     if isinstance(slowdown, Mapping):
-        links = [
-            _known(link, world.num_links, "link", f"slowdown: {world.name}") for link in slowdown
-        ]
+        where = f"slowdown: {world.name}"
+        links = [_known(link, world.num_links, "link", where) for link in slowdown]
         given = list(slowdown.values())
-    elif np.shape(slowdown) != (world.num_links,):
+    elif np.shape(slowdown) != factors.shape:
         raise PcclError(f"slowdown has {np.size(slowdown)} entries for {world.num_links} links")
-    factors = np.ones(world.num_links)
     try:
         factors[links] = given
     except (TypeError, ValueError):

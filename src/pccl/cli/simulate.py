@@ -12,7 +12,7 @@ from pccl._arrays import Ints
 from pccl.cli.console import examples, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from pccl.analysis import Simulation, Timeline
+    from pccl.analysis import SimulatedTransfers, Simulation
 
 __all__ = ["simulate"]
 
@@ -197,13 +197,13 @@ def _largest(values: Ints) -> list[int]:
     return [int(i) for i in few if values[i]]
 
 
-def _documents(timeline: Timeline) -> Iterator[dict[str, int]]:
+def _documents(timeline: SimulatedTransfers) -> Iterator[dict[str, int]]:
     names = ("transfer", "chunk", "link", "start_ps", "free_ps", "arrival_ps")
     for row in zip(*(column.tolist() for column in timeline), strict=True):
         yield dict(zip(names, row, strict=True))
 
 
-def _rows(result: Simulation, timeline: Timeline) -> Iterator[tuple[object, ...]]:
+def _rows(result: Simulation, timeline: SimulatedTransfers) -> Iterator[tuple[object, ...]]:
     planned = result.algorithm.transfers.start[timeline.transfer].tolist()
     columns = (column.tolist() for column in timeline)
     for (_, chunk, link, start, free, arrival), plan in zip(

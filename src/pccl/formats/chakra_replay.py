@@ -15,8 +15,8 @@ import numpy as np
 
 from pccl._arrays import Bools, Ints, offsets_of
 from pccl.algorithm import Algorithm, Provenance
-from pccl.analysis import kernels
-from pccl.analysis.kernels import Gates, Rooms, Service
+from pccl.algorithm.timing import Times
+from pccl.analysis.queues import serve
 from pccl.collective import collective_from_dict, compile_conditions
 from pccl.errors import FormatError, InfeasibleError, PcclError, TopologyError
 from pccl.formats.chakra import writer as chakra
@@ -29,12 +29,6 @@ from pccl.units import Picoseconds
 __all__ = ["Replay", "replay"]
 
 SENDS_END = ("arrival", "departure")
-_NONE = np.empty(0, np.int64)
-_NO_ROOMS = Rooms(  # buffers are not limited here: a message is forwarded by the network, not by the trace
-    begins=np.empty(0, np.int32), leaves=np.empty(0, np.int32), switch=_NONE, left=_NONE, previous=_NONE, next=_NONE,
-    wanted=np.empty(0, np.bool_), granted=np.empty(0, np.bool_), first_transfer=_NONE, first=_NONE, last=_NONE,
-    following=_NONE, places=_NONE,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,22 +242,9 @@ class _Program:
         missing = np.bincount(self.after, minlength=count)
         offsets = offsets_of(np.bincount(self.before, minlength=count))
         followers = self.after[np.argsort(self.before, kind="stable")]
-        start, events = np.full(count, -1, np.int64), np.zeros(2, np.int64)
-        service = Service(
-            self.time,
-            self.time,
-            self.time,
-            start,
-            np.empty((count + gates + 2, 3), np.int64),
-            events,
-        )
-        queues = Gates(
-            of=self.link.astype(np.int32)[:, None], busy=np.zeros(gates, np.bool_), first=np.full(gates, -1, np.int64),
-            last=np.full(gates, -1, np.int64), following=np.full(count, -1, np.int64),
-        )  # fmt: skip
-        kernels.serve_first_come(
-            np.arange(count), offsets, followers, missing, service, queues, _NO_ROOMS
-        )
+        steps = Times(self.time, self.time, self.time)
+        links = self.link.astype(np.int32)
+        start = serve(np.arange(count), (offsets, followers, missing), steps, links, gates)
         if np.any(start < 0):
             raise FormatError(f"the trace never ends: {self._cycle(start < 0)}")
         return start, start + self.time

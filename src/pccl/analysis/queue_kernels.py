@@ -1,0 +1,221 @@
+"""Compiled loops of the simulator: transfers that are served first come, first served.
+
+A transfer passes gates, one after another: the stay that it begins must have a place in the switch it goes to, then
+come the ports of switches without multicast, and last its link; when it has them all, it starts. A gate lets one
+transfer through at a time, and has a queue. No gate but a full buffer waits for anything except time, so nothing but
+full buffers can block.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pccl._arrays import Bools, Indices, Ints
+from pccl._heap_kernels import pop, push
+from pccl._kernels import kernel
+
+__all__ = ["Gates", "Queues", "Rooms", "Service", "serve_first_come"]
+
+NONE = np.int64(-1)
+
+# What happens to a transfer; each opens the gate of the same number.
+SENT = 0  # its last byte has left: opens the port of the sender
+ARRIVED = 1  # its last byte is there: opens the port of the receiver
+FREE = 2  # its link can serve another
+KINDS = 3
+
+
+class Service(NamedTuple):
+    """Transfers under way, and what happens next."""
+
+    hold: Ints
+    transmission: Ints
+    travel: Ints
+    start: Ints  # -1 until it starts
+    heap: Ints  # [slot, (time, sequence, KINDS * transfer + what happens)]
+    events: Ints  # [0]: how many wait in the heap, [1]: how many there ever were
+
+
+class Queues(NamedTuple):
+    """Lists of those who wait, first come first."""
+
+    first: Ints  # per place where one waits
+    last: Ints
+    following: Ints  # per one who waits: the next in its queue
+
+
+class Gates(NamedTuple):
+    """Links, and behind them the ports of switches that handle a chunk over one link at a time."""
+
+    link: Indices  # per transfer
+    port: Indices  # [transfer, (of the sender, of the receiver)]: or -1; no rows if there are no ports
+    busy: Bools
+    queues: Queues  # of transfers
+
+
+class Rooms(NamedTuple):
+    """Finite buffers, and the stays that queue for a place in them."""
+
+    stay: Indices  # [transfer, (sends a chunk on from, brings a chunk for)]: or -1; no rows without finite buffers
+    switch: Ints  # per stay
+    left: Ints  # per stay: transfers that are not over
+    previous: Ints  # per stay: that of the same chunk before, which must be over
+    next: Ints
+    wanted: Bools  # per stay: whether a transfer has asked for it
+    granted: Bools
+    first_transfer: Ints  # per stay: the first in the list of transfers that wait for it
+    places: Ints  # per device: how many are free
+    queues: Queues  # of stays, per device
+
+
+@kernel
+def serve_first_come(
+    order: Ints,
+    first: Ints,
+    followers: Ints,
+    missing: Ints,
+    service: Service,
+    gates: Gates,
+    rooms: Rooms,
+) -> None:
+    """Serve all transfers as they become ready; events at the same time happen in the order of their causes."""
+    for transfer in order:
+        if missing[transfer] == 0:
+            enter(service, gates, rooms, transfer, 0)
+    while service.events[0] > 0:
+        slot = pop(service.heap, service.events[0])
+        service.events[0] = slot
+        time = service.heap[slot, 0]
+        transfer = service.heap[slot, 2] // KINDS
+        kind = service.heap[slot, 2] % KINDS
+        gate = gate_of(gates, transfer, kind)
+        if gate >= 0:
+            open_gate(service, gates, rooms, gate, time)
+        if kind == ARRIVED:
+            for k in range(first[transfer], first[transfer + 1]):
+                missing[followers[k]] -= 1
+                if missing[followers[k]] == 0:
+                    enter(service, gates, rooms, followers[k], time)
+        if kind != FREE:
+            stay = stay_of(rooms, transfer, kind)
+            if stay >= 0:
+                count_off(service, gates, rooms, stay, time)
+
+
+@kernel
+def gate_of(gates: Gates, transfer: int, k: int) -> int:
+    """The k-th gate of a transfer, or -1."""
+    if k == FREE:
+        return gates.link[transfer]
+    return gates.port[transfer, k] if len(gates.port) > 0 else NONE
+
+
+@kernel
+def stay_of(rooms: Rooms, transfer: int, side: int) -> int:
+    """The stay of the chunk at the sender or at the receiver of a transfer, or -1."""
+    return rooms.stay[transfer, side] if len(rooms.stay) > 0 else NONE
+
+
+@kernel
+def enter(service: Service, gates: Gates, rooms: Rooms, transfer: int, time: int) -> None:
+    """A transfer is ready: it goes to its gates, or waits for the stay that it begins to have a place."""
+    stay = stay_of(rooms, transfer, ARRIVED)
+    if stay < 0 or rooms.granted[stay]:
+        pass_gates(service, gates, rooms, transfer, 0, time)
+        return
+    gates.queues.following[transfer] = rooms.first_transfer[stay]
+    rooms.first_transfer[stay] = transfer
+    if not rooms.wanted[stay]:
+        rooms.wanted[stay] = True
+        if rooms.previous[stay] < 0 or rooms.left[rooms.previous[stay]] == 0:
+            join(rooms.queues, rooms.switch[stay], stay)
+            grant(service, gates, rooms, rooms.switch[stay], time)
+
+
+@kernel
+def grant(service: Service, gates: Gates, rooms: Rooms, switch: int, time: int) -> None:
+    """Give free places of a switch to the stays that asked first."""
+    while rooms.places[switch] > 0 and rooms.queues.first[switch] >= 0:
+        stay = leave(rooms.queues, switch)
+        rooms.places[switch] -= 1
+        rooms.granted[stay] = True
+        transfer = rooms.first_transfer[stay]
+        while transfer >= 0:
+            # The list of those who wait for the stay uses the places of the queues that they go to now.
+            after = gates.queues.following[transfer]
+            pass_gates(service, gates, rooms, transfer, 0, time)
+            transfer = after
+
+
+@kernel
+def count_off(service: Service, gates: Gates, rooms: Rooms, stay: int, time: int) -> None:
+    """One transfer less; with the last one the stay is over, and its place is free."""
+    rooms.left[stay] -= 1
+    if rooms.left[stay] == 0:
+        rooms.places[rooms.switch[stay]] += 1
+        again = rooms.next[stay]
+        if again >= 0 and rooms.wanted[again]:
+            join(rooms.queues, rooms.switch[again], again)
+        grant(service, gates, rooms, rooms.switch[stay], time)
+
+
+@kernel
+def pass_gates(
+    service: Service, gates: Gates, rooms: Rooms, transfer: int, begin: int, time: int
+) -> None:
+    """Take gate after gate, from number `begin` on, until one is busy; behind the last one the transfer starts."""
+    for k in range(begin, KINDS):
+        gate = gate_of(gates, transfer, k)
+        if gate >= 0:
+            if gates.busy[gate]:
+                join(gates.queues, gate, transfer)
+                return
+            gates.busy[gate] = True
+    service.start[transfer] = time
+    schedule(service, time + service.hold[transfer], transfer, FREE)
+    schedule(service, time + service.travel[transfer], transfer, ARRIVED)
+    # Only a port or a buffer cares when the last byte has left.
+    if gate_of(gates, transfer, SENT) >= 0 or stay_of(rooms, transfer, SENT) >= 0:
+        schedule(service, time + service.transmission[transfer], transfer, SENT)
+
+
+@kernel
+def schedule(service: Service, time: int, transfer: int, kind: int) -> None:
+    """Something will happen to a transfer."""
+    event = KINDS * transfer + kind
+    service.events[0] = push(service.heap, service.events[0], time, service.events[1], event)
+    service.events[1] += 1
+
+
+@kernel
+def open_gate(service: Service, gates: Gates, rooms: Rooms, gate: int, time: int) -> None:
+    """Let the next one through."""
+    gates.busy[gate] = False
+    if gates.queues.first[gate] < 0:
+        return
+    transfer = leave(gates.queues, gate)
+    k = 0
+    while gate_of(gates, transfer, k) != gate:
+        k += 1
+    pass_gates(service, gates, rooms, transfer, k, time)
+
+
+@kernel
+def join(queues: Queues, place: int, one: int) -> None:
+    """Put one at the end of the queue of a place."""
+    queues.following[one] = NONE
+    if queues.first[place] < 0:
+        queues.first[place] = one
+    else:
+        queues.following[queues.last[place]] = one
+    queues.last[place] = one
+
+
+@kernel
+def leave(queues: Queues, place: int) -> int:
+    """Take the first one out of the queue of a place."""
+    one = queues.first[place]
+    queues.first[place] = queues.following[one]
+    return one
