@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pccl
-from pccl import Algorithm, AllReduce, Broadcast, FormatError, Provenance, SendRecv, load
+from pccl import Algorithm, AllReduce, Bound, Broadcast, FormatError, Provenance, SendRecv, load
+from pccl.units import Picoseconds
 from tests.algorithm.examples import LINE, PAIR, schedule
 from tests.strategies import problems, synthesized
 
@@ -49,6 +50,7 @@ def test_what_is_saved_is_loaded(folder: Path, problem) -> None:
     again = load(folder / "one.pccl")
     assert again == algorithm
     assert again.provenance == algorithm.provenance
+    assert again.bound == algorithm.bound
     assert again.conditions == algorithm.conditions
     assert again.transfers.arrival.tolist() == algorithm.transfers.arrival.tolist()
     again.save(folder / "two.pccl")
@@ -204,6 +206,9 @@ def rewritten(
     return path
 
 
+BOUND = {"kind": "cut", "value_ps": 1, "certificate": {}, "whole_chunks": False, "reason": ""}
+
+
 def header(**changed: object) -> Callable[[dict[str, Any], dict[str, Any]], None]:
     return lambda header, columns: header.update(changed)
 
@@ -226,6 +231,11 @@ def without(name: str) -> Callable[[dict[str, Any], dict[str, Any]], None]:
         (header(version=2), "has version 2; this pccl reads version 1"),
         (without("version"), "has version None; this pccl reads version 1"),
         (header(version=True), "has version True"),
+        (header(version="1"), "has version '1'; this pccl reads version 1"),
+        (header(bound={"kind": "cut"}), "missing required field"),
+        (header(bound=BOUND | {"mood": "good"}), "unknown field `mood`"),
+        (header(bound=BOUND | {"value_ps": -1}), r">= 0 - at `\$\.bound\.value_ps`"),
+        (header(bound=BOUND | {"certificate": {"devices": 0.5}}), "is corrupted"),
         (header(future=1), "unknown field `future`"),
         (header(time_unit_ps=1.7), r"Expected `int`, got `float` - at `\$\.time_unit_ps`"),
         (without("topology"), "is corrupted: .*missing required field `topology`"),
@@ -274,6 +284,38 @@ def test_whole_files_that_are_refused(
 ) -> None:
     path = rewritten(saved[1], tmp_path / "changed.pccl", change)
     with pytest.raises(FormatError, match=message):
+        load(path)
+
+
+def test_the_bound_is_kept(saved: tuple[Algorithm, bytes], tmp_path: Path) -> None:
+    bound = Bound("cut", Picoseconds(2**40), {"devices": (0, 2)}, True, "what must leave them")
+    bounded = dataclasses.replace(saved[0], bound=bound)
+    bounded.save(tmp_path / "bounded.pccl")
+    pccl.export(bounded, tmp_path / "bounded.json")
+    for name in ("bounded.pccl", "bounded.json"):
+        assert load(tmp_path / name).bound == bound
+    unbounded = rewritten(saved[1], tmp_path / "old.pccl", lambda header, _: header.pop("bound", 0))
+    assert load(unbounded).bound is None, "as in files from before bounds were kept"
+
+
+def test_what_inflates_too_much_is_not_inflated(
+    saved: tuple[Algorithm, bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "bomb.pccl"
+    path.write_bytes(saved[1])
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("more.npy", "w") as entry,
+    ):
+        for _ in range(2):
+            entry.write(bytes(2**26))
+    with pytest.raises(FormatError, match=r"claims to hold 134,.* bytes, too many for its size"):
+        load(path)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
+def test_devices_are_not_read(path: str) -> None:
+    with pytest.raises(FormatError, match=f"cannot read {path}: it is not a file"):
         load(path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import io
 import json
 import sys
@@ -28,10 +29,11 @@ slow_but_fine = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 @pytest.fixture(scope="module")
 def algorithm() -> Algorithm:
-    """With switches, sums and latencies."""
-    return pccl.synthesize(
-        pccl.topology.switch_2d(2, 2), AllReduce("4KiB"), Broadcast("1MiB", [3, 0]), effort="fast"
-    )
+    """With switches, sums and latencies, and a bound."""
+    topology = pccl.topology.switch_2d(2, 2)
+    collectives = AllReduce("4KiB"), Broadcast("1MiB", [3, 0])
+    found = pccl.synthesize(topology, *collectives, effort="fast")
+    return dataclasses.replace(found, bound=pccl.lower_bound(topology, *collectives))
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,7 @@ def test_what_is_exported_is_loaded(folder: Path, problem) -> None:
     again = load(folder / "one.json")
     assert again == algorithm
     assert again.provenance == algorithm.provenance
+    assert again.bound == algorithm.bound
     assert again.conditions == algorithm.conditions
     pccl.export(again, folder / "two.json")
     assert (folder / "one.json").read_bytes() == (folder / "two.json").read_bytes()
@@ -185,7 +188,8 @@ def test_the_schema_of_the_page(document: str, algorithm: Algorithm) -> None:
     schema = json.loads(page.partition("```json\n")[2].partition("```")[0])
     data = json.loads(document)
     for said, part, optional in (
-        (schema, data, {"provenance"}),
+        (schema, data, {"provenance", "bound"}),
+        (schema["properties"]["bound"], data["bound"], set()),
         (
             schema["properties"]["transfers"],
             data["transfers"],

@@ -6,26 +6,25 @@ document is loaded, those may be missing, and are checked where they are given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+import json
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from pccl._arrays import Ints
+from pccl._arrays import Column
 from pccl._files import replacing
-from pccl.algorithm.core import Algorithm, Provenance
-from pccl.collective import collective_from_dict
+from pccl.algorithm.core import Algorithm
+from pccl.algorithm.header import Header, check_header, header_of
 from pccl.errors import FormatError, PcclError
 from pccl.topology import topology_from_dict, topology_to_dict
 from pccl.topology.files import read_document
 
 __all__ = ["load_json", "save_json"]
 
-FORMAT, VERSION = "pccl-algorithm", 1
+# Names in the document, and those of the columns of an algorithm.
+_GIVEN = {"chunk": "chunk", "link": "link", "start_ps": "start", "reduce": "reduce"}
 _DERIVED = {"src": "src", "dst": "dst", "arrival_ps": "arrival", "bytes": "bytes"}
 _Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -41,110 +40,65 @@ class _Transfers(msgspec.Struct, forbid_unknown_fields=True):
     bytes: list[_Whole] | None = None
 
 
-class _Made(msgspec.Struct, forbid_unknown_fields=True):
-    method: str = "unknown"
-    seed: int = 0
-    seconds: float = 0.0
-    version: str = "unknown"
-
-
-class _Document(msgspec.Struct, forbid_unknown_fields=True):
-    format: str
-    version: int
+class _Document(Header, forbid_unknown_fields=True, kw_only=True):
     topology: dict[str, Any]
-    collectives: list[dict[str, Any]]
     transfers: _Transfers
-    provenance: _Made = msgspec.field(default_factory=_Made)
 
 
 def save_json(algorithm: Algorithm, path: str | Path) -> None:
-    """Write an algorithm to a ``.json`` file; :func:`pccl.load` reads it back."""
+    """Write an algorithm to a ``.json`` file, with a line for each column; :func:`pccl.load` reads it back."""
+    head = header_of(algorithm) | {"topology": topology_to_dict(algorithm.topology)}
     with replacing(path) as file:
-        for text in _texts(algorithm):
-            file.write(text)
+        file.write(b"{\n")
+        for name, value in head.items():
+            file.write(f'"{name}": {json.dumps(value, default=int)},\n'.encode())
+        file.write(b'"transfers": {')
+        comma = b"\n"
+        for name, attribute in (_GIVEN | _DERIVED).items():
+            column = getattr(algorithm.transfers, attribute).tolist()
+            file.write(b'%s"%s": %s' % (comma, name.encode(), msgspec.json.encode(column)))
+            comma = b",\n"
+        file.write(b"\n}\n}\n")
 
 
-def load_json(path: str | Path) -> Algorithm:
+def load_json(path: Path) -> Algorithm:
     """Read an algorithm from a ``.json`` file; use :func:`pccl.load`, which knows all kinds of files."""
-    path = Path(path)
-    if not path.exists():
-        raise FormatError(f"{path}: there is no such file")
     said = read_document(path, "an algorithm")
-    if said.get("format") != FORMAT:
-        raise FormatError(
-            f'{path} is not an algorithm of pccl: it does not say "format": "{FORMAT}"'
-        )
-    if type(said.get("version")) is not int or said["version"] != VERSION:
-        raise FormatError(
-            f"{path} has version {said.get('version')}; this pccl reads version {VERSION}"
-        )
+    check_header(said, path, 'an algorithm of pccl: it does not say "format": "pccl-algorithm"')
     try:
         return _algorithm(msgspec.convert(said, _Document))
     except (PcclError, msgspec.ValidationError, MemoryError) as error:
         raise FormatError(f"{path} is corrupted: {error}") from None
 
 
-def _texts(algorithm: Algorithm) -> Iterator[bytes]:
-    """The document piece by piece, with a line for each column."""
-    t, encode = algorithm.transfers, msgspec.json.encode
-    heads = {
-        "format": FORMAT,
-        "version": VERSION,
-        "topology": topology_to_dict(algorithm.topology),
-        "collectives": [collective.to_dict() for collective in algorithm.collectives],
-        "provenance": asdict(algorithm.provenance),
-    }
-    yield b"{\n"
-    for name, value in heads.items():
-        yield b'"%s": %s,\n' % (name.encode(), encode(value))
-    yield b'"transfers": {\n'
-    columns: dict[str, NDArray[Any]] = {
-        "chunk": t.chunk,
-        "link": t.link,
-        "start_ps": t.start,
-        "reduce": t.reduce,
-    }
-    columns |= {name: getattr(t, attribute) for name, attribute in _DERIVED.items()}
-    for i, (name, column) in enumerate(columns.items()):
-        yield b'%s"%s": %s' % (b",\n" if i else b"", name.encode(), encode(column.tolist()))
-    yield b"\n}\n}\n"
-
-
 def _algorithm(document: _Document) -> Algorithm:
-    given = document.transfers
-    columns = {name: _column(given, name) for name in ("chunk", "link", "start_ps", "reduce")}
-    count = len(columns["chunk"])
-    for name in (*columns, *_DERIVED):
-        values = getattr(given, name)
-        if values is not None and len(values) != count:
+    given: dict[str, Column] = {}
+    for name in (*_GIVEN, *_DERIVED):
+        values = getattr(document.transfers, name)
+        if values is not None:
+            given[name] = np.array(values, np.bool_ if name == "reduce" else np.int64)
+    count = len(given["chunk"])
+    for name, column in given.items():
+        if len(column) != count:
             raise FormatError(
-                f"column {name!r} has {len(values)} entries, column 'chunk' has {count}"
+                f"column {name!r} has {len(column)} entries, column 'chunk' has {count}"
             )
     algorithm = Algorithm.build(
         topology_from_dict(document.topology),
-        [collective_from_dict(data) for data in document.collectives],
-        *columns.values(),
-        provenance=Provenance(**msgspec.structs.asdict(document.provenance)),
+        document.read_collectives(),
+        *(given[name] for name in _GIVEN),
+        **document.knowledge(),
     )
-    order = np.lexsort(
-        (columns["link"], columns["start_ps"], columns["chunk"])
-    )  # that of the algorithm
+    # Rows of the document in the order of the algorithm.
+    order = np.lexsort((given["link"], given["start_ps"], given["chunk"]))
     for name, attribute in _DERIVED.items():
-        if getattr(given, name) is not None:
-            _check_derived(
-                name, _column(given, name)[order], getattr(algorithm.transfers, attribute), order
-            )
+        if name in given:
+            said = given[name][order]
+            right = getattr(algorithm.transfers, attribute)
+            wrong = np.flatnonzero(said != right)
+            if len(wrong):
+                row = int(wrong[0])
+                raise FormatError(
+                    f"transfer {order[row]} has {name} {said[row]}; with its chunk and link it is {right[row]}"
+                )
     return algorithm
-
-
-def _column(given: _Transfers, name: str) -> NDArray[Any]:
-    return np.array(getattr(given, name), np.bool_ if name == "reduce" else np.int64)
-
-
-def _check_derived(name: str, said: NDArray[Any], right: NDArray[Any], order: Ints) -> None:
-    wrong = np.flatnonzero(said != right)
-    if len(wrong):
-        row = int(wrong[0])
-        raise FormatError(
-            f"transfer {order[row]} has {name} {said[row]}; with its chunk and link it is {right[row]}"
-        )
