@@ -51,7 +51,12 @@ class VerificationError(PcclError):
 
 
 class FormatError(PcclError):
-    """A file is malformed, corrupted, or of an unknown version."""
+    """A file is malformed, corrupted, or of an unknown version; ``place`` is the place in it such as ``$.links[0]``."""
+
+    def __init__(self, problem: str, place: str = "") -> None:
+        super().__init__(f"{problem} - at `{place}`" if place else problem)
+        self.problem = problem
+        self.place = place
 
 
 class InternalError(Exception):

@@ -1,25 +1,37 @@
 """What a caller may say about the search: one dataclass, from which everything else follows.
 
-``synthesize(..., effort="fast")``, a spec file and the options of the command line all make a :class:`Settings`, so a
-new setting is one field here: its default, its type and its help.
+``synthesize(..., effort="fast")``, the keys of a spec file and the options of the command line all make a
+:class:`Settings`, so a new setting is one field here: its type, its default, its help, and what it must be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pccl.errors import PcclError
 from pccl.units import whole
 
-__all__ = ["EFFORTS", "Settings"]
-
-EFFORTS = ("fast", "balanced", "thorough")
+__all__ = ["Settings"]
 
 
-def _setting(default: Any, text: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": text, **more})
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _setting(
+    default: Any,
+    text: str,
+    *,
+    choices: tuple[str, ...] = (),
+    check: Callable[[Any], bool] | None = None,
+    must_be: str = "",
+    unit: str = "",
+) -> Any:
+    """A field; `check` and `must_be` say what its value must be, `unit` what a number counts."""
+    about = {"help": text, "choices": choices, "check": check, "must_be": must_be, "unit": unit}
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True)
@@ -38,63 +50,79 @@ class Settings:
 
     effort: str = _setting(
         "balanced",
-        "fast: one pass of the method that promises most; balanced: other methods, knobs and orders as well, until the "
-        "gap is below 1 % or nothing more is gained; thorough: many more of them",
-        choices=EFFORTS,
+        "How much to try: fast is one pass of the method that promises most, balanced tries others until the gap to "
+        "the bound is below 1% or nothing more is gained, thorough tries many more.",
+        choices=("fast", "balanced", "thorough"),
     )
     time_limit: float | None = _setting(
         None,
-        "seconds after which the best so far is taken; the first pass is always completed",
-        unit="s",
+        "Take the best found after this many seconds; the first pass is always completed.",
+        check=lambda value: _is_number(value) and value > 0,
+        must_be="a positive number of seconds",
+        unit="seconds",
     )
     gap: float | None = _setting(
-        None, "how far from the lower bound is good enough, as a share such as 0.05", unit="share"
+        None,
+        "Stop when this close to the bound: 5% or 0.05.",
+        check=lambda value: _is_number(value) and 0 <= value < 1e6,
+        must_be="a share from 0 on, such as 0.05",
+        unit="share",
     )
     seed: int = _setting(
-        0, "breaks ties; the same input, seed and effort give the same algorithm, bit for bit"
+        0,
+        "Breaks ties; the same seed gives the same algorithm, bit for bit.",
+        check=lambda value: whole(value) is not None and value >= 0,
+        must_be="a whole number from 0 on",
     )
-    method: str | None = _setting(None, "one method only, such as earliest-arrival (the paper's)")
+    method: str | None = _setting(
+        None, "One method only: earliest-arrival (the paper's), price-guided or flooding."
+    )
     order: str | None = _setting(
-        None, "in which chunks are placed, such as farthest-first (the paper's)"
+        None,
+        "The order in which chunks are placed: farthest-first (the paper's), rounds or random.",
     )
     routes: str | None = _setting(
         None,
-        "minimal keeps chunks with one destination on shortest routes, any allows detours",
+        "Whether chunks keep to shortest routes or may take detours.",
         choices=("minimal", "any"),
     )
-    verify: bool = _setting(True, "have the verifier check the result", hidden=True)
+    verify: bool = _setting(True, "Whether the verifier checks the result.")
 
     def __post_init__(self) -> None:
         for setting in fields(self):
             value = getattr(self, setting.name)
-            choices = setting.metadata.get("choices")
-            if choices and value is not None and value not in choices:
-                known = ", ".join(choices)
-                raise PcclError(f"there is no {setting.name} {value!r}; there are {known}")
-        if self.time_limit is not None and not (
-            _is_number(self.time_limit) and self.time_limit > 0
-        ):
-            raise PcclError(
-                f"the time limit must be a positive number of seconds, not {self.time_limit!r}"
-            )
-        if self.gap is not None and not (_is_number(self.gap) and 0 <= self.gap < 1e6):
-            raise PcclError(f"the gap must be a share from 0 on, such as 0.05, not {self.gap!r}")
-        if whole(self.seed) is None or self.seed < 0:
-            raise PcclError(f"the seed must be a whole number from 0 on, not {self.seed!r}")
-
-    def with_overrides(self, given: Mapping[str, Any]) -> Settings:
-        """The same, but for what is given by name."""
-        return type(self).of(**{**vars(self), **given}) if given else self
+            if value is not None or setting.default is not None:
+                _check(setting.name.replace("_", " "), value, **setting.metadata)
 
     @classmethod
     def of(cls, **given: Any) -> Settings:
-        """The settings given by name; an unknown name is refused with the names there are."""
-        known = [setting.name for setting in fields(cls)]
+        """Return the settings given by name; an unknown name is refused with the names there are."""
+        return cls().with_overrides(given)
+
+    def with_overrides(self, given: Mapping[str, Any]) -> Settings:
+        """Return these settings with those given by name in their place.
+
+        Examples
+        --------
+        >>> Settings(seed=3).with_overrides({"effort": "fast"}).seed
+        3
+        """
+        known = [setting.name for setting in fields(self)]
         for name in given:
             if name not in known:
                 raise PcclError(f"there is no setting {name!r}; there are {', '.join(known)}")
-        return cls(**given)
+        return replace(self, **given)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _check(
+    name: str,
+    value: Any,
+    choices: tuple[str, ...],
+    check: Callable[[Any], bool] | None,
+    must_be: str,
+    **_: Any,
+) -> None:
+    if choices and value not in choices:
+        raise PcclError(f"there is no {name} {value!r}; there are {', '.join(choices)}")
+    if check is not None and not check(value):
+        raise PcclError(f"the {name} must be {must_be}, not {value!r}")

@@ -7,19 +7,21 @@ such as ``$.collectives[0].size``. The JSON Schema for editors comes from the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
 from pccl.collective import COLLECTIVES, Collective, Condition, DeviceMesh, device_mesh, parse_group
 from pccl.errors import CollectiveError, FormatError, PcclError
-from pccl.topology import Topology, files
+from pccl.settings import Settings
+from pccl.topology import Topology, topology_from_dict
+from pccl.topology.documents import converted, inside, placed, read_document
+from pccl.topology.files import TopologyFile
 from pccl.topology.language import FILE_SUFFIXES, parse_topology
 from pccl.units import Bytes, parse
 
@@ -30,31 +32,18 @@ __all__ = [
     "collectives_of",
     "load_spec",
     "normal_kind",
-    "spec_from_dict",
     "spec_schema",
 ]
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What a spec file asks for; what it leaves open is ``None``."""
+    """What a spec file asks for."""
 
     topology: Topology
     collectives: tuple[Collective, ...]
-    seed: int | None = None
-    effort: str | None = None
-    time_limit: float | None = None
-    gap: float | None = None
-    method: str | None = None
-    order: str | None = None
-    routes: str | None = None
+    settings: Settings = field(default_factory=Settings)
     output: Path | None = None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What it says to :func:`pccl.synthesize`."""
-        names = ("seed", "effort", "time_limit", "gap", "method", "order", "routes")
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 def _about(text: str, **limits: Any) -> msgspec.Meta:
@@ -63,7 +52,8 @@ def _about(text: str, **limits: Any) -> msgspec.Meta:
 
 _Rank = Annotated[int, msgspec.Meta(ge=0)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
-_Size = str | int | float  # bare numbers are read in order to be refused with a hint
+# Bare numbers are read in order to be refused with a hint.
+_Size = str | int | float
 
 
 class ConditionEntry(msgspec.Struct, forbid_unknown_fields=True):
@@ -104,9 +94,7 @@ class CollectiveEntry(msgspec.Struct, forbid_unknown_fields=True):
     pattern: Annotated[list[ConditionEntry] | None, _about("custom: chunk by chunk")] = None
 
 
-class SpecFile(msgspec.Struct, forbid_unknown_fields=True):
-    """A topology, and everything that runs on it at the same time."""
-
+class _Task(msgspec.Struct, forbid_unknown_fields=True):
     topology: Annotated[
         str | dict[str, Any],
         _about("one line such as mesh:8x8, a file beside this one, or a mapping"),
@@ -115,22 +103,22 @@ class SpecFile(msgspec.Struct, forbid_unknown_fields=True):
     mesh: Annotated[
         dict[str, _Count], _about("ranks as a row-major grid with named dimensions: {dp: 8, tp: 8}")
     ] = {}
-    seed: Annotated[_Rank | None, _about("breaks ties; the same seed gives the same algorithm")] = (
-        None
-    )
-    effort: Annotated[str | None, _about("fast, balanced or thorough")] = None
-    time_limit: Annotated[float | None, _about("seconds after which the best so far is taken")] = (
-        None
-    )
-    gap: Annotated[
-        float | None, _about("how far from the bound is good enough, as a share such as 0.05")
-    ] = None
-    method: Annotated[str | None, _about("earliest-arrival, price-guided or flooding")] = None
-    order: Annotated[
-        str | None, _about("in which chunks are placed: farthest-first, rounds or random")
-    ] = None
-    routes: Annotated[str | None, _about("minimal or any")] = None
     output: Annotated[str | None, _about("the .pccl file to write, relative to this file")] = None
+
+
+def _setting_keys() -> Iterator[tuple[str, Any, Any]]:
+    """A key for every setting, which is None where the file does not give it."""
+    types = get_type_hints(Settings)
+    for setting in fields(Settings):
+        about = msgspec.Meta(description=setting.metadata["help"])
+        yield setting.name, Annotated[types[setting.name] | None, about], None
+
+
+# The whole document: the task, and a key for every setting.
+SpecFile: Any = msgspec.defstruct(
+    "SpecFile", _setting_keys(), bases=(_Task,), module=__name__, forbid_unknown_fields=True
+)
+SpecFile.__doc__ = "A topology, and everything that runs on it at the same time."
 
 
 def load_spec(path: str | Path) -> Spec:
@@ -145,70 +133,63 @@ def load_spec(path: str | Path) -> Spec:
     Topology('ring:4': 4 NPUs, 8 links, 50GiB/s, 500ns)
     """
     path = Path(path)
+    document = read_document(path, "a spec")
     try:
-        return spec_from_dict(files.read_document(path, "a spec"), path.parent)
+        return _read(converted(document, SpecFile), path.parent)
     except PcclError as error:
-        text = str(error)
-        raise FormatError(text if text.startswith(f"{path}:") else f"{path}: {text}") from error
+        raise FormatError(f"{path}: {error}") from error
 
 
-def spec_from_dict(document: Mapping[str, Any], folder: str | Path = ".") -> Spec:
-    """Read a spec from plain values; files that it names are looked up in the folder.
-
-    Examples
-    --------
-    >>> tp = {"kind": "all-gather", "size": "8MiB", "along": "tp"}
-    >>> spec = spec_from_dict({"topology": "mesh:2x4", "mesh": {"dp": 2, "tp": 4}, "collectives": [tp]})
-    >>> [collective.group for collective in spec.collectives]
-    [(0, 1, 2, 3), (4, 5, 6, 7)]
-    """
-    try:
-        given = msgspec.convert(dict(document), SpecFile)
-    except msgspec.ValidationError as error:
-        raise FormatError(_with_suggestion(str(error))) from error
-    topology = _topology(given.topology, Path(folder))
-    with _at("$.mesh"):
-        mesh = device_mesh(tuple(given.mesh.values()), tuple(given.mesh)) if given.mesh else None
-        if mesh is not None:
+def _read(given: Any, folder: Path) -> Spec:
+    topology = _topology(given.topology, folder)
+    mesh = None
+    if given.mesh:
+        with placed("$.mesh"):
+            mesh = device_mesh(tuple(given.mesh.values()), tuple(given.mesh))
             check_mesh(mesh, topology)
     collectives: list[Collective] = []
     for i, entry in enumerate(given.collectives):
-        path = f"$.collectives[{i}]"
-        with _at(path):
-            several = collectives_of(entry, mesh, path)
+        place = f"$.collectives[{i}]"
+        with placed(place):
+            several = collectives_of(entry, mesh, place)
             for collective in several:
-                collective.conditions(
-                    topology
-                )  # checked here, where the place in the file is known
+                # Checked here, where the place in the file is known.
+                collective.conditions(topology)
         collectives += several
-    output = None if given.output is None else Path(folder) / given.output
-    return Spec(
-        topology, tuple(collectives), given.seed, given.effort, given.time_limit, given.gap, given.method, given.order,
-        given.routes, output,
-    )  # fmt: skip
+    output = None if given.output is None else folder / given.output
+    return Spec(topology, tuple(collectives), _settings(given), output)
+
+
+def _settings(given: Any) -> Settings:
+    settings = Settings()
+    for setting in fields(Settings):
+        value = getattr(given, setting.name)
+        if value is not None:
+            with placed(f"$.{setting.name}"):
+                settings = settings.with_overrides({setting.name: value})
+    return settings
 
 
 def spec_schema() -> dict[str, Any]:
-    """The JSON Schema of spec files, for editors and validators.
+    """Return the JSON Schema of spec files, for editors and validators.
 
     Examples
     --------
     >>> sorted(spec_schema()["$defs"]["SpecFile"]["properties"])[:3]
     ['collectives', 'effort', 'gap']
     """
-    _, structs = msgspec.json.schema_components(
-        [SpecFile, files._Topology], ref_template="#/$defs/{name}"
+    _, definitions = msgspec.json.schema_components(
+        [SpecFile, TopologyFile], ref_template="#/$defs/{name}"
     )
-    public = re.sub(r'(?<=["/])_(?=[A-Z])', "", msgspec.json.encode(structs).decode())
-    definitions: dict[str, Any] = msgspec.json.decode(public)
     definitions["SpecFile"]["properties"]["topology"]["anyOf"] = [
         {"type": "string"},
-        {"$ref": "#/$defs/Topology"},
+        {"$ref": "#/$defs/TopologyFile"},
     ]
     for definition in definitions.values():
         for name in {"size", "bandwidth", "latency"} & definition["properties"].keys():
             about = definition["properties"][name]
-            for key in ("anyOf", "default"):  # bare numbers are only read in order to be refused
+            # Bare numbers are only read in order to be refused.
+            for key in ("anyOf", "default"):
                 about.pop(key, None)
             about["type"] = "string"
     return {
@@ -219,7 +200,7 @@ def spec_schema() -> dict[str, Any]:
 
 
 def normal_kind(text: str) -> str:
-    """The name of a collective from any usual spelling of it.
+    """Return the name of a collective from any usual spelling of it.
 
     Examples
     --------
@@ -239,134 +220,86 @@ def check_mesh(mesh: DeviceMesh, topology: Topology) -> None:
     """Raise unless every rank of the mesh can be an NPU."""
     ranks = prod(mesh.shape)
     if ranks > topology.num_npus:
-        shape = " x ".join(
-            f"{name}={size}" for name, size in zip(mesh.names, mesh.shape, strict=True)
-        )
+        pairs = zip(mesh.names, mesh.shape, strict=True)
+        shape = " x ".join(f"{name}={size}" for name, size in pairs)
         raise CollectiveError(
             f"the mesh {shape} has {ranks} ranks, but {topology.name} has {topology.num_npus} NPUs"
         )
 
 
 def collectives_of(
-    entry: CollectiveEntry, mesh: DeviceMesh | None = None, path: str = ""
+    entry: CollectiveEntry, mesh: DeviceMesh | None = None, place: str = ""
 ) -> list[Collective]:
-    """The collectives that an entry stands for; ``path`` says in errors where the entry is.
+    """Return the collectives that an entry stands for; ``place`` says in errors where the entry is.
 
     Examples
     --------
     >>> collectives_of(CollectiveEntry("AllReduce", size="1MiB", group="0-3"))
     [AllReduce(size=Bytes(1048576), group=(0, 1, 2, 3), chunks=None, dtype='uint8')]
     """
-    with _at(path, "kind"):
+    with placed(place and f"{place}.kind"):
         kind = normal_kind(entry.kind)
-    arguments = _arguments(entry, kind, path)
+    arguments = _arguments(entry, kind, place)
     if entry.along is None:
         return [COLLECTIVES[kind](**arguments)]
-    with _at(path, "along"):
+    with placed(place and f"{place}.along"):
         if entry.group is not None:
             raise CollectiveError("give either a group or a dimension of the mesh, not both")
         if mesh is None:
-            raise CollectiveError(
-                f"there is no mesh to go along; give one, such as {_MESH_EXAMPLE}"
-            )
+            raise CollectiveError("there is no mesh to go along; give one, such as dp=8, tp=8")
         names = entry.along.split(",") if isinstance(entry.along, str) else entry.along
         groups = mesh.groups(*(name.strip() for name in names))
     return [COLLECTIVES[kind](**arguments, group=group) for group in groups]
 
 
-_MESH_EXAMPLE = "dp=8, tp=8"
-
-
-def _arguments(entry: CollectiveEntry, kind: str, path: str) -> dict[str, Any]:
-    """What the class of the collective takes, checked one by one for the sake of the error's place."""
-    takes = {f.name for f in fields(COLLECTIVES[kind]) if f.init}
-    given = {
-        name: getattr(entry, name) for name in CollectiveEntry.__struct_fields__ if name != "kind"
-    }
-    arguments: dict[str, Any] = {
-        name: value for name, value in given.items() if value is not None and name != "along"
-    }
-    for name in [*arguments, *(["along"] if entry.along is not None else [])]:
-        with _at(path, name):
+def _arguments(entry: CollectiveEntry, kind: str, place: str) -> dict[str, Any]:
+    """What the class of the collective takes, read one by one for the sake of the error's place."""
+    takes = [f.name for f in fields(COLLECTIVES[kind]) if f.init]
+    arguments: dict[str, Any] = {}
+    for name in CollectiveEntry.__struct_fields__[1:]:
+        value = getattr(entry, name)
+        if value is None:
+            continue
+        with placed(place and f"{place}.{name}"):
             if ("group" if name == "along" else name) not in takes:
-                known = ", ".join(name for name in given if name in takes)
-                raise CollectiveError(f"{kind} has no {name!r}; it has {known}")
+                raise CollectiveError(f"{kind} has no {name!r}; it has {', '.join(takes)}")
+            if name in _READERS:
+                value = _READERS[name](value, kind, place)
+            if name != "along":
+                arguments[name] = value
     for name in ("size", "matrix", "pattern"):
         if name in takes and name not in arguments:
-            raise CollectiveError(
-                f"{kind} needs a {name}{', for example 8MiB' if name == 'size' else ''}"
-            )
-    if "size" in arguments:
-        with _at(path, "size"):
-            arguments["size"] = parse(Bytes, entry.size, f"size of {kind}")
-    if "group" in arguments:
-        with _at(path, "group"):
-            arguments["group"] = _group(arguments["group"])
-    if "pattern" in arguments:
-        arguments["pattern"] = [
-            _condition(row, f"{path}.pattern[{i}]") for i, row in enumerate(arguments["pattern"])
-        ]
+            example = ", for example 8MiB" if name == "size" else ""
+            raise CollectiveError(f"{kind} needs a {name}{example}")
     return arguments
 
 
-def _group(value: str | int | list[int]) -> tuple[int, ...]:
+def _size(value: Any, kind: str, _: str) -> Bytes:
+    return parse(Bytes, value, f"size of {kind}")
+
+
+def _group(value: str | int | list[int], *_: str) -> tuple[int, ...]:
     if isinstance(value, str):
         return parse_group(value)
     return (value,) if isinstance(value, int) else tuple(value)
 
 
-def _condition(row: ConditionEntry, path: str) -> Condition:
-    with _at(path):
-        return Condition(
-            row.sources,
-            row.destinations,
-            parse(Bytes, row.size, "size of a condition"),
-            row.reduces,
-        )
+def _pattern(rows: list[ConditionEntry], _: str, place: str) -> list[Condition]:
+    pattern = []
+    for i, row in enumerate(rows):
+        with placed(f"{place}.pattern[{i}]"):
+            size = parse(Bytes, row.size, "size of a condition")
+            pattern.append(Condition(row.sources, row.destinations, size, row.reduces))
+    return pattern
+
+
+_READERS: dict[str, Callable[..., Any]] = {"size": _size, "group": _group, "pattern": _pattern}
 
 
 def _topology(given: str | dict[str, Any], folder: Path) -> Topology:
-    if isinstance(given, str):
-        with _at("$.topology"):
-            return parse_topology(str(folder / given) if given.endswith(FILE_SUFFIXES) else given)
-    try:
-        return files.topology_from_dict(given)
-    except FormatError as error:
-        text = str(error)
-        inside = (
-            text.replace("at `$", "at `$.topology")
-            if "at `$" in text
-            else f"{text} - at `$.topology`"
-        )
-        raise FormatError(inside) from error
-
-
-@contextmanager
-def _at(path: str, field: str = "") -> Iterator[None]:
-    """Add the place to errors that do not name one yet; without a path there is none to add."""
-    try:
-        yield
-    except PcclError as error:
-        if not path or " - at `$" in str(error):
-            raise
-        raise FormatError(f"{error} - at `{path}{'.' if field else ''}{field}`") from error
-
-
-def _with_suggestion(text: str) -> str:
-    """Replace msgspec's remark on an unknown field by one that says which was meant."""
-    match = re.fullmatch(r"Object contains unknown field `(.*?)`(?: - at `(.*)`)?", text)
-    if match is None:
-        return text
-    unknown, path = match[1], match[2] or "$"
-    struct = (
-        ConditionEntry
-        if ".pattern[" in path
-        else CollectiveEntry
-        if ".collectives[" in path
-        else SpecFile
-    )
-    near = get_close_matches(unknown, struct.__struct_fields__, n=1)
-    hint = (
-        f"did you mean {near[0]!r}?" if near else f"there are {', '.join(struct.__struct_fields__)}"
-    )
-    return f"there is no key {unknown!r}; {hint} - at `{path}`"
+    if isinstance(given, dict):
+        with inside("$.topology"):
+            return topology_from_dict(given)
+    is_file = given.endswith(FILE_SUFFIXES)
+    with placed("$.topology"):
+        return parse_topology(str(folder / given) if is_file else given)

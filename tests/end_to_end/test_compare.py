@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
+import re
 
-from tests.end_to_end.program import EXAMPLES, refused
+import pytest
+
+import pccl
+from pccl.topology import mesh
+from tests.end_to_end.program import EXAMPLES, Terminal, refused
 from tests.end_to_end.program import pccl as run
 
 TASK = (
@@ -56,23 +60,25 @@ def test_baselines_that_do_not_apply_are_left_out_and_named():
     assert "left out: direct, bruck (does not support all-reduce)" in run(*task).stdout.splitlines()
 
 
-def test_a_comparison_with_all_baselines_takes_seconds():
-    run("compare", *TASK)  # the kernels are compiled
-    begin = time.perf_counter()
-    run(
-        "compare",
-        "-t",
-        "mesh:8x8",
-        "-c",
-        "all-to-all",
-        "-s",
-        "128MiB",
-        "--group",
-        "0-7",
-        "--chunks",
-        "16",
-    )
-    assert time.perf_counter() - begin < 10
+def test_the_command_prints_what_python_finds():
+    """Every number comes from pccl.compare(); the bound is that of the algorithm."""
+    ours = pccl.synthesize(mesh(4, 4), pccl.AllToAll("4MiB", range(4), chunks=2))
+    expected = [
+        (row.name, row.duration, row.bus_bandwidth, row.links_busy, row.of_bound)
+        for row in pccl.compare(ours).rows
+    ]
+    rows = json.loads(run("compare", *TASK, "--json").stdout)["rows"]
+    keys = ("algorithm", "time_ps", "busbw", "links_busy", "of_bound")
+    assert [tuple(row[key] for key in keys) for row in rows] == expected
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_names_keep_their_width_on_a_narrow_terminal(width):
+    with Terminal("compare", *TASK, "--effort", "fast", COLUMNS=str(width)) as terminal:
+        text = terminal.read()
+        assert terminal.process.wait() == 0
+    for name in ("pccl", "hierarchical", "bound", "4MiB"):
+        assert re.search(rf"\b{name}\b", text), text
 
 
 def test_a_sweep_over_sizes():
@@ -93,3 +99,9 @@ def test_wrong_questions_get_one_line():
         "compare", EXAMPLES / "mix.yaml", "--sizes", "1M:2M"
     )
     assert "spec file" in refused("bound")
+    assert "--size and --sizes exclude each other" in refused(
+        "compare", "-t", "ring:4", "-c", "all-gather", "-s", "4MiB", "--sizes", "1M:1M"
+    )
+    assert "describe all-gather and all-reduce in a spec file" in refused(
+        "compare", "-t", "ring:4", "-c", "all-gather", "-c", "all-reduce", "-s", "4MiB"
+    )

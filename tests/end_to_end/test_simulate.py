@@ -59,6 +59,6 @@ def test_wrong_questions_get_one_line(ring, tmp_path):
     assert "jitter must be a share" in refused("simulate", ring, "--jitter", "-1")
     assert "has no chunk 4" in refused("simulate", ring, "--chunk", "4")
     assert "has no link 8" in refused("simulate", ring, "--link", "8")
-    assert "No such file" in refused("simulate", ring, "--topology", tmp_path / "none.yaml")
+    assert "no such file" in refused("simulate", ring, "--topology", tmp_path / "none.yaml")
     assert "does not have the links" in refused("simulate", ring, "--topology", "mesh:3x3")
     assert "no such file" in refused("simulate", tmp_path / "none.pccl")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 import pccl
+from pccl.settings import Settings
 from pccl.spec import load_spec, spec_schema
 from pccl.topology import mesh, save_topology
 from tests.end_to_end.program import EXAMPLES, refused
@@ -72,12 +75,8 @@ def test_everything_a_spec_can_say(spec, tmp_path):
     ]  # fmt: skip
     assert given.collectives[1] == pccl.AllGather("8KiB", range(4, 8), chunks=2)
     assert given.collectives[3] == pccl.Broadcast("1KiB", (0, 1, 2, 5), root=5)
-    assert (given.seed, given.order, given.routes, given.output) == (
-        7,
-        "rounds",
-        "any",
-        tmp_path / "out.pccl",
-    )
+    assert given.settings == Settings(seed=7, order="rounds", routes="any")
+    assert given.output == tmp_path / "out.pccl"
     assert run("synthesize", path).exit_code == 0
     assert pccl.load(tmp_path / "out.pccl").provenance.seed == 7
 
@@ -92,12 +91,26 @@ def test_json_and_a_topology_inside(spec):
     assert json.loads(run("synthesize", path, "--json").stdout)["transfers"] == 2
 
 
-def test_flags_complement_a_spec_but_do_not_contradict_it(spec):
+def test_settings_on_the_command_line_beat_those_of_the_spec(spec):
     text = "topology: ring:4\ncollectives: [{kind: all-gather, size: 4MiB}]\n"
-    assert json.loads(run("synthesize", spec(text), "--seed", "9", "--json").stdout)["seed"] == 9
-    assert "gives 'seed' already; leave out --seed" in refused(
-        "synthesize", spec(text + "seed: 1"), "--seed", "9"
-    )
+    for given, arguments, seed in (("", (), 0), ("seed: 1", (), 1), ("seed: 1", ("--seed", 9), 9)):
+        result = run("synthesize", spec(text + given), *arguments, "--json")
+        assert json.loads(result.stdout)["seed"] == seed
+
+
+def test_every_setting_is_a_key_and_an_option(spec):
+    text = "topology: ring:4\ncollectives: [{kind: all-gather, size: 4MiB}]\n"
+    said = {"effort": "fast", "time_limit": 5, "gap": 0.5, "seed": 3, "verify": False}
+    said |= {"method": "flooding", "order": "rounds", "routes": "minimal"}
+    assert set(said) == {setting.name for setting in fields(Settings)}
+    keys = "".join(f"{name}: {json.dumps(value)}\n" for name, value in said.items())
+    assert load_spec(spec(text + keys)).settings == Settings(**said)
+    text = run("synthesize", "--help").stdout
+    assert all(f"--{name.replace('_', '-')}" in text for name in said)
+
+
+def test_what_to_do_is_said_in_one_place(spec):
+    text = "topology: ring:4\ncollectives: [{kind: all-gather, size: 4MiB}]\n"
     for flag in (
         "--topology",
         "--collective",
@@ -185,7 +198,7 @@ ONE = "topology: mesh:3x3\ncollectives: [%s]"
         ),
         (
             ONE.replace("mesh:3x3", "nope.yaml") % "{kind: all-gather, size: 9B}",
-            "No such file or directory",
+            "there is no such file",
         ),
         (
             ONE.replace("mesh:3x3", "tours:3") % "{kind: all-gather, size: 9B}",
@@ -213,7 +226,18 @@ def test_what_only_synthesis_finds(spec):
         "topology: ring:4\noutput: nowhere/a.pccl\ncollectives: [{kind: all-gather, size: 4B}]"
     )
     assert "there is no folder" in refused("synthesize", path)
-    assert "No such file or directory" in refused("synthesize", path.with_name("none.yaml"))
+
+
+def test_files_that_are_no_spec(spec, ring):
+    for device in ("/dev/zero", "/dev/urandom"):
+        path = spec("").with_name(f"{Path(device).name}.yaml")
+        path.symlink_to(device)
+        assert "is not a spec: it is not a text file" in refused("synthesize", path)
+        assert "is not a topology: it is not a text file" in refused("topology", path)
+    assert f"{ring} is an algorithm, not a spec" in refused("synthesize", ring)
+    assert "is an algorithm, not a topology" in refused("topology", ring)
+    path = spec("")
+    assert "there is no such file" in refused("synthesize", path.with_name("none.yaml"))
 
 
 def test_the_schema_knows_every_key():
@@ -233,4 +257,11 @@ def test_the_schema_knows_every_key():
     }
     assert keys["size"]["type"] == "string"
     assert all("description" in about for about in keys.values())
-    assert not [name for name in schema["$defs"] if name.startswith("_")]
+    assert set(schema["$defs"]) == {
+        "CollectiveEntry",
+        "ConditionEntry",
+        "LinkEntry",
+        "SpecFile",
+        "SwitchEntry",
+        "TopologyFile",
+    }

@@ -240,7 +240,7 @@ MESH = ("-t", "mesh:3x3", "-c", "all-gather")
         ),
         (
             ("-t", "nope.yaml", "-c", "all-gather", "-s", "4MB"),
-            "nope.yaml: No such file or directory",
+            "nope.yaml: there is no such file",
         ),
     ],
 )
@@ -262,7 +262,7 @@ def test_bad_input(arguments, message):
         ("twice.yaml", "npus: [a, a]\nlinks: []", "two devices are called 'a'"),
         ("broken.yaml", "npus: [a, b\nlinks: []", "broken.yaml: line 2: "),
         ("broken.json", '{"npus": 2,', "broken.json: "),
-        ("key.yaml", "npus: 2\nlnks: []", "unknown field `lnks`"),
+        ("key.yaml", "npus: 2\nlnks: []", "there is no key 'lnks'; did you mean 'links'?"),
         (
             "end.yaml",
             "npus: 2\nlinks: [{src: 0, dst: 9, bandwidth: 1GB/s, latency: 1us}]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pccl.errors import TopologyError, UnitError
-from pccl.topology import Link, Switch, Topology, fat_tree, mesh, parse_topology, ring, switch
+from pccl.topology import (
+    Link,
+    Switch,
+    Topology,
+    dgx_a100,
+    fat_tree,
+    mesh,
+    parse_topology,
+    ring,
+    switch,
+)
 from pccl.topology.core import transmission_time
 from pccl.units import BytesPerSecond, Picoseconds
 from tests.strategies import topologies
@@ -123,6 +134,49 @@ def test_transposing_twice_changes_nothing_but_the_name(network):
     assert back.without(name=network.name) == network
 
 
+def test_devices_have_names():
+    network = parse_topology("h100:2")
+    assert network.device("rail3") == network.labels.index("rail3")
+    assert network.without(links=[("npu4", "rail4")]).num_links == network.num_links - 1
+    assert network.without(devices=["rail0"]) == network.without(devices=[network.device("rail0")])
+    assert network.restrict(["npu0", "npu1", "nvswitch0"]).num_links == 4
+
+
+def test_what_is_derived_is_as_good_as_what_is_checked():
+    network = parse_topology("switch2d:2x2")
+    for derived in (network.transpose(), network.without(devices=[1]), network.restrict([0, 1])):
+        assert replace(derived) == derived
+        with pytest.raises(ValueError, match="read-only"):
+            derived.src[0] = 1
+    assert network.transpose() is network.transpose()
+
+
+@pytest.mark.parametrize(
+    ("text", "hops"),
+    [
+        ("line:5", 4),
+        ("ring:8", 4),
+        ("ring:8,unidirectional", 7),
+        ("fully-connected:9", 1),
+        ("mesh:3x4", 5),
+        ("torus:4x4x4", 6),
+        ("hypercube:6", 6),
+        ("switch:9", 2),
+        ("fat-tree:4", 6),
+        ("line:1", 0),
+    ],
+)
+def test_diameter(text, hops):
+    assert parse_topology(text).diameter() == hops
+
+
+def test_a_network_in_two_parts_has_no_diameter():
+    with pytest.raises(TopologyError, match="NPU 0 cannot reach NPU 2"):
+        parse_topology("line:4").without(links=[(1, 2)]).diameter()
+    with pytest.raises(TopologyError, match="NPU 1 cannot reach NPU 0"):
+        parse_topology("line:2").without(links=[0, 1]).diameter()
+
+
 def test_without_links_and_devices():
     network = mesh(2, 2)
     assert network.without(links=[(0, 1)]).num_links == 7
@@ -221,9 +275,15 @@ def test_unrolling_keeps_numbers_and_separate_ways():
         (lambda: ring(True), "positive number, not True"),
         (lambda: fat_tree("4"), "even number of ports"),
         (lambda: ring(4).without(devices=3), "must be a list of device numbers"),
-        (lambda: ring(4).without(devices=["npu1"]), "no device 'npu1'"),
+        (lambda: ring(4).without(devices=["npu9"]), "no device 'npu9'"),
         (lambda: ring(4).restrict("01"), "must be a list of device numbers"),
         (lambda: ring(4).without(links=["x"]), "no link 'x'"),
+        (lambda: ring(4).without(links=[("npu0", "npu9")]), "no device 'npu9'"),
+        (lambda: Topology.from_links(2, [(0, 1)]), r"link 0 is \(0, 1\); write Link"),
+        (lambda: Topology.from_links(10**12, []), "NPUs are beyond 10,000,000"),
+        (lambda: mesh(10**9), "more than 10,000,000 links"),
+        (lambda: dgx_a100("4"), "a100 needs a positive number of boxes, not '4'"),
+        (lambda: dgx_a100(10**9), "more than 10,000,000 links"),
     ],
 )
 def test_numbers_are_numbers(wrong, message):

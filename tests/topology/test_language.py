@@ -70,11 +70,38 @@ def test_every_generator_and_machine_is_in_the_zoo():
     assert {entry.build.__name__ for entry in zoo()} == named
 
 
-def test_flags_are_those_of_the_function():
-    flags = {entry.name: entry.flags for entry in zoo()}
-    assert flags["ring"] == ("exclusive", "unidirectional")
-    assert flags["switch"] == ("exclusive", "buffer", "multicast")
-    assert flags["dgx1"] == ()
+def test_options_are_those_of_the_function():
+    options = {entry.name: entry.options for entry in zoo()}
+    assert options["ring"] == ("bandwidth", "latency", "exclusive", "unidirectional")
+    assert options["grid"] == ("wrap", "bandwidth", "latency", "exclusive")
+    assert options["dgx1"] == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("switch:8,bandwidth=50GB/s,latency=1us", "switch:8@50GB/s,1us"),
+        ("switch,npus=8,latency=1us", "switch:8@50GiB/s,1us"),
+        ("mesh:4x8,bandwidth=50GB/s/25GB/s", "mesh:4x8@50GB/s@25GB/s"),
+        ("torus:2x4,bandwidth=50GB/s/25Gbps,latency=1us/2us", "torus:2x4@50GB/s,1us@25Gbps,2us"),
+        ("switch2d:8x4,bandwidth=1GB/s", "switch2d:8x4@1GB/s"),
+        ("leaf-spine:4x8,spines=2", "leaf-spine:4x8x2"),
+        ("fat-tree,arity=4,buffer=2", "fat-tree:4,buffer=2"),
+        ("hypercube:3,latency=1s", "hypercube:3@50GiB/s,1s"),
+        ("dgx1,boxes=2", "dgx1:2"),
+        ("tpu-v5e,rows=2,columns=4", "tpu-v5e:2x4"),
+    ],
+)
+def test_options_by_name_say_the_same_as_the_short_form(text, short):
+    assert parse_topology(text) == parse_topology(short)
+
+
+@pytest.mark.parametrize("entry", zoo(), ids=lambda entry: entry.name)
+def test_every_name_takes_its_options(entry):
+    head = entry.example.partition("@")[0].partition(",")[0]
+    for option in {"bandwidth", "latency"} & set(entry.options):
+        value = {"bandwidth": "3GB/s", "latency": "7us"}[option]
+        assert value in repr(parse_topology(f"{head},{option}={value}"))
 
 
 @pytest.mark.parametrize(
@@ -99,17 +126,25 @@ def test_flags_are_those_of_the_function():
         ("fat-tree:10000", "more than 10,000,000 links"),
         ("dragonfly:9x3000x1", "more than 10,000,000 links"),
         ("mesh:1000x100 x mesh:1000x100", "more than 10,000,000 links"),
-        ("mesh:8x8,unidirectional", "mesh has no flag 'unidirectional'; its flags are exclusive"),
-        ("dgx1,exclusive", "dgx1 has no flag 'exclusive'; it has none"),
+        (
+            "mesh:8x8,unidirectional",
+            "mesh has no option 'unidirectional'; its options are bandwidth, latency",
+        ),
+        ("dgx1,exclusive", "dgx1 has no option 'exclusive'; its options are boxes"),
         ("mesh:8x8,exclusive=maybe", "exclusive is yes or no, not 'maybe'"),
         ("mesh:8x8,exclusive,exclusive", "given twice"),
         ("switch:8,buffer", "buffer is a positive number of chunks, not ''"),
         ("switch:8,buffer=0", "buffer is a positive number of chunks, not '0'"),
+        ("switch:8,npus=8", "'8' does not describe a switch"),
+        ("ring:8,latency=1us@1GB/s", "the latency is given twice"),
+        ("ring:8,latency", "latency needs a value, such as latency=500ns"),
+        ("ring:8,bandwidth=1GB/s/2GB/s", "bandwidth has 2 entries for 1 dimension"),
+        ("tpu-v4:4x4x4,speed=1", "tpu-v4 has no option 'speed'; it has none"),
         ("mesh:8x8@50", "bandwidth of link 0 .* '50' has no unit"),
         ("mesh:8x8@500ns", "unknown unit 'ns'"),
         ("mesh:8x8@", "not a number followed by a unit"),
         ("mesh:8x8@0GB/s", "must be positive"),
-        ("mesh:8x8@50GB/s,500ns,exclusive", "flags go before the first '@'"),
+        ("mesh:8x8@50GB/s,500ns,exclusive", "options go before the first '@'"),
         (
             "mesh:2x2x2@1GB/s@2GB/s",
             "2 parts with '@': give one for all links, or one for: each dimension",
@@ -135,7 +170,7 @@ def test_files(tmp_path, monkeypatch):
     assert parse_topology("net.yaml") == parse_topology(str(tmp_path / "net.yaml")) == mesh(2, 2)
     (tmp_path / "net.yaml").rename("network")
     assert parse_topology("network") == mesh(2, 2)
-    with pytest.raises(FormatError, match=r"missing.yaml: No such file"):
+    with pytest.raises(FormatError, match=r"missing.yaml: there is no such file"):
         parse_topology("missing.yaml")
 
 

@@ -19,7 +19,7 @@ from pccl.algorithm.core import Algorithm
 from pccl.algorithm.header import Header, check_header, header_of
 from pccl.errors import FormatError, PcclError
 from pccl.topology import topology_from_dict, topology_to_dict
-from pccl.topology.files import read_document
+from pccl.topology.documents import read_document
 
 __all__ = ["load_json", "save_json"]
 

@@ -1,4 +1,7 @@
-"""The program: its commands, its exit codes, and every error as one line on stderr."""
+"""The program: its commands, its exit codes, and every error as one line on stderr.
+
+A command is one module of this package, loaded when it is called, and one line in ``COMMANDS``.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,40 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pccl._version import __version__
-from pccl.cli.bound import bound
-from pccl.cli.check import check
-from pccl.cli.compare import compare
-from pccl.cli.console import examples, print_error
-from pccl.cli.export import export
-from pccl.cli.importing import import_file
-from pccl.cli.inspect import show, verify
-from pccl.cli.plot import plot
-from pccl.cli.report import report
-from pccl.cli.simulate import simulate
-from pccl.cli.synthesize import synthesize
-from pccl.cli.topology import topology
+from pccl.cli.console import print_error
+from pccl.cli.options import epilog
 from pccl.errors import PcclError, VerificationError
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
 
-WRONG, BAD_INPUT, INTERNAL, INTERRUPTED, BROKEN_PIPE = 1, 2, 70, 130, 141
+COMMANDS = {
+    "synthesize": "Find an algorithm, given flags or a spec file.",
+    "verify": "Check .pccl files from scratch.",
+    "show": "Summarize a .pccl file and list its transfers.",
+    "simulate": "Run an algorithm, also on slower or unsteady links.",
+    "bound": "Prove how long any algorithm must take.",
+    "compare": "Set an algorithm beside baselines and the bound.",
+    "export": "Write an algorithm for a runtime, a simulator, or people.",
+    "check": "Run a file for a runtime and say what is wrong with it.",
+    "import": "Read a file of a runtime as an algorithm.",
+    "plot": "Draw an algorithm or a network.",
+    "report": "Write a page to look at an algorithm with.",
+    "topology": "List the networks that have a name, or describe one.",
+}
+
+WRONG = 1
+BAD_INPUT = 2
+INTERNAL = 70
+INTERRUPTED = 130
+BROKEN_PIPE = 141
 
 
 class StoppedError(Exception):
@@ -37,7 +51,25 @@ class StoppedError(Exception):
 
 
 class Program(click.Group):
-    """A group of commands that ends with our exit codes, also where tests invoke it."""
+    """A group of commands that are loaded on use, and that ends with our exit codes, also where tests invoke it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names of the commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of this name, from the module of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        # A module cannot be called "import".
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        found: click.Command = getattr(import_module(f"pccl.cli.{name}"), name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line and exit."""
@@ -64,7 +96,7 @@ class Program(click.Group):
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=True,
-    epilog=examples(
+    epilog=epilog(
         "pccl synthesize --topology mesh:8x8 --collective all-to-all --size 8MiB --output a2a.pccl",
         "pccl synthesize examples/mix.yaml",
         "pccl verify a2a.pccl",
@@ -80,23 +112,6 @@ def main(ctx: click.Context) -> None:
     """Collective communication algorithms made to measure: any topology, any collective, any process groups."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-
-
-for command in (
-    synthesize,
-    verify,
-    show,
-    simulate,
-    bound,
-    compare,
-    export,
-    check,
-    import_file,
-    plot,
-    report,
-    topology,
-):
-    main.add_command(command)
 
 
 def _status(run: Callable[[], Any]) -> int:
@@ -120,11 +135,11 @@ def _status(run: Callable[[], Any]) -> int:
             "there is not enough memory for this; try fewer chunks or a smaller group", BAD_INPUT
         )
     except Exception as error:
-        debug = os.environ.get("PCCL_DEBUG", "") not in ("", "0")
-        if debug:
+        how = "; PCCL_DEBUG=1 shows where it happened"
+        if os.environ.get("PCCL_DEBUG", "") not in ("", "0"):
             traceback.print_exc()
+            how = ""
         what = " ".join(f"{type(error).__name__}: {error}".split())
-        how = "" if debug else "; PCCL_DEBUG=1 shows where it happened"
         return _say(
             f"this is a bug in pccl ({what}), please report it with the command that you ran{how}",
             INTERNAL,

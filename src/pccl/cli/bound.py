@@ -5,31 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
-from pccl.cli.console import examples, print_facts, print_json
+from pccl.cli.console import print_facts, print_json
+from pccl.cli.options import command, json_option
 from pccl.cli.task import read_task, task_options
 
 __all__ = ["bound"]
 
 
-@click.command(
-    short_help="Prove how long any algorithm must take.",
-    epilog=examples(
-        "pccl bound --topology mesh:8x8 --collective all-to-all --size 64MiB",
-        "pccl bound examples/mix.yaml --json",
-    ),
+@command(
+    "pccl bound --topology mesh:8x8 --collective all-to-all --size 64MiB",
+    "pccl bound examples/mix.yaml --json",
 )
 @task_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+@json_option
 def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
     """Prove how long any algorithm must take, given flags or a SPEC file.
 
     It comes with a certificate: a chunk and its way, a set of devices and what must leave it, or prices of links.
     """
     task = read_task(spec, flags)
-    from pccl.algorithm.core import time_text
     from pccl.bounds import lower_bound
+    from pccl.units import time_text
 
     found = lower_bound(task.topology, *task.collectives)
     if as_json:

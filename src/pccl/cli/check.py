@@ -7,26 +7,25 @@ from typing import Any
 
 import click
 
-from pccl.cli.console import examples, print_error, print_facts, print_json
-from pccl.cli.options import format_options, given_options
+from pccl.cli.console import print_error, print_facts, print_json
+from pccl.cli.format_options import format_options, given_options
+from pccl.cli.options import FILE, command, json_option, quiet_option
 from pccl.formats.registry import FORMATS, find_format
 from pccl.formats.registry import check as check_file
 
 __all__ = ["check"]
 
-_CHECKED = {name: (f, f.checks) for name, f in FORMATS.items() if f.checker}
+_CHECKED = [f for f in FORMATS.values() if f.checker]
 
 
-@click.command(
-    short_help="Run a file for a runtime and say what is wrong with it.",
-    epilog=examples(
-        "pccl check algo.xml",
-        "pccl check algo.xml --target rccl --depth 1",
-        "pccl check group.xml --group 0,3,5",
-        then=f"Formats: {', '.join(_CHECKED)}. The exit code is 1 if there are problems, 2 if the file cannot be read.",
-    ),
+@command(
+    "pccl check algo.xml",
+    "pccl check algo.xml --target rccl --depth 1",
+    "pccl check group.xml --group 0,3,5",
+    then=f"Formats: {', '.join(f.name for f in _CHECKED)}. "
+    "The exit code is 1 if there are problems, 2 if the file cannot be read.",
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "-f",
     "--format",
@@ -34,9 +33,9 @@ _CHECKED = {name: (f, f.checks) for name, f in FORMATS.items() if f.checker}
     metavar="NAME",
     help="One of those below. Default: what FILE ends with.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but problems (and --json).")
-@format_options(_CHECKED)
+@json_option
+@quiet_option
+@format_options((f, f.checks) for f in _CHECKED)
 def check(file: Path, name: str | None, as_json: bool, quiet: bool, **flags: Any) -> int:
     """Run a file that a runtime would execute, written by pccl or not, and list its problems, one on each line.
 
@@ -48,14 +47,8 @@ def check(file: Path, name: str | None, as_json: bool, quiet: bool, **flags: Any
     for line in result.problems:
         print_error(f"{file}: {line}")
     if as_json:
-        print_json(
-            {
-                "file": str(file),
-                "correct": bool(result),
-                "problems": list(result.problems),
-                "facts": result.facts,
-            }
-        )
+        about = {"file": str(file), "correct": bool(result)}
+        print_json(about | {"problems": result.problems, "facts": result.facts})
     elif not quiet and result:
         print_facts({"file": f"{file}: correct", **result.facts})
     return 0 if result else 1

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,19 +20,20 @@ import click
 from pccl.errors import FormatError
 
 __all__ = [
-    "check_writable", "examples", "print_error", "print_facts", "print_json", "print_log", "print_table", "progress",
-]  # fmt: skip
+    "Watch",
+    "check_writable",
+    "counted",
+    "print_error",
+    "print_facts",
+    "print_json",
+    "print_table",
+    "watching",
+]
 
-Report = Callable[[int, int, str], None]
-_FOR_RICH = 2_000  # rows; a longer table is printed as plain text, block by block
+# A longer table is printed as plain text, block by block.
+_MOST_ROWS_FOR_RICH = 2_000
 _BLOCK = 10_000
-
-
-def examples(*lines: str, then: str = "") -> str:
-    """Write the end of a help text: the examples, line by line."""
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) + (
-        f"\n\n{then}" if then else ""
-    )
+_MOST_OF_A_DESCRIPTION = 40
 
 
 def print_json(document: Any) -> None:
@@ -57,93 +61,158 @@ def print_facts(facts: Mapping[str, str]) -> None:
 
     console = _console()
     for name, text in facts.items():
-        console.print(
-            Text.assemble((f"{name:<{width}} ", "bold cyan"), _clean(text)), soft_wrap=True
-        )
+        line = Text.assemble((f"{name:<{width}} ", "bold cyan"), _clean(text))
+        console.print(line, soft_wrap=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> None:
-    """Print `count` rows; columns whose name begins with ``>`` are aligned to the right."""
-    if not sys.stdout.isatty() or count > _FOR_RICH:
+    """Print `count` rows; columns whose name begins with ``>`` are aligned to the right.
+
+    On a narrow terminal, numbers and the first column of words keep their width; other words and headers wrap.
+    """
+    if not sys.stdout.isatty() or count > _MOST_ROWS_FOR_RICH:
         _print_plain(columns, rows)
         return
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold cyan")
-    for name in columns:
-        right = name.startswith(">")
+    cells = [[_clean(str(cell)) for cell in row] for row in rows]
+    names = [name for name in columns if not name.startswith(">")]
+    for i, name in enumerate(columns):
+        keeps_width = name not in names[1:]
+        words = [*name.removeprefix(">").split(), *(row[i] for row in cells)]
         table.add_column(
             name.removeprefix(">"),
-            justify="right" if right else "left",
-            no_wrap=right,
-            overflow="fold",
+            justify="left" if name in names else "right",
+            min_width=max(map(len, words), default=0) if keeps_width else None,
         )
-    for row in rows:
-        table.add_row(*(_clean(str(cell)) for cell in row))
-    _console().print(table)
+    for row in cells:
+        table.add_row(*row)
+    _console().print(table, crop=False)
 
 
-def print_log() -> Callable[[Any], None]:
-    """A solver's log on stderr, line by line."""
-    lines = 0
+@dataclass
+class Watch:
+    """What a long search tells while it lasts, as arguments of :func:`pccl.synthesize`, and whether it was stopped."""
 
-    def log(entry: Any) -> None:
-        nonlocal lines
-        if not lines:
-            click.echo(f"{'time':>8}  {'best':>12}  {'bound':>12}  {'gap':>7}  found by", err=True)
-        lines += 1
-        best, bound = (f"{int(time) / 1e6:,.2f} us" for time in (entry.best, entry.bound))
-        click.echo(
-            f"{entry.elapsed:>6.2f} s  {best:>12}  {bound:>12}  {entry.gap:>7.1%}  {entry.method}",
-            err=True,
-        )
-
-    return log
+    progress: Callable[[int, int, str], None] | None = None
+    log: Callable[[Any], None] | None = None
+    interrupted: bool = False
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Report | None]:
-    """Show a progress line on stderr while it lasts, if that is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+def watching(quiet: bool, verbose: bool = False) -> Iterator[Watch]:
+    """Show one line on stderr while it lasts, if that is a terminal; the whole log if `verbose`.
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn(),
-               TimeElapsedColumn())  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as line:
-        task = line.add_task("preparing", total=None)
+    Ctrl-C raises as always, and is remembered: a search ends with the best that it has found by then.
+    """
+    watch = Watch()
+    with _remembering_interrupts(watch):
+        if quiet or not sys.stderr.isatty():
+            if verbose:
+                watch.log = _logging(lambda line: click.echo(line, err=True))
+            yield watch
+        else:
+            with _live_line(watch, verbose):
+                yield watch
+
+
+@contextmanager
+def _remembering_interrupts(watch: Watch) -> Iterator[None]:
+    def interrupt(*_: Any) -> None:
+        watch.interrupted = True
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # signals are not ours there
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _live_line(watch: Watch, verbose: bool) -> Iterator[None]:
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(20),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[best]}", markup=False),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as line:
+        task = line.add_task("preparing", total=None, best="")
+        print_entry = _logging(lambda text: line.console.print(text, markup=False, soft_wrap=True))
         shown = ""
 
         def report(done: int, total: int, text: str) -> None:
             nonlocal shown
+            if len(text) > _MOST_OF_A_DESCRIPTION:
+                text = text[: _MOST_OF_A_DESCRIPTION - 1] + "…"
             line.update(task, completed=done, total=total, description=text)
             if text != shown:  # at once: what follows may keep the interpreter busy
                 line.refresh()
                 shown = text
 
-        yield report
+        def log(entry: Any) -> None:
+            best = f"best {int(entry.best) / 1e6:,.2f} us, {entry.gap:.1%} above the bound"
+            line.update(task, best=best)
+            if verbose:
+                print_entry(entry)
+
+        watch.progress = report
+        watch.log = log
+        yield
+
+
+def _logging(write: Callable[[str], None]) -> Callable[[Any], None]:
+    """A solver's log, line by line, below a header."""
+    lines = 0
+
+    def log(entry: Any) -> None:
+        nonlocal lines
+        if not lines:
+            write(f"{'time':>8}  {'best':>12}  {'bound':>12}  {'gap':>7}  found by")
+        lines += 1
+        best, bound = (f"{int(time) / 1e6:,.2f} us" for time in (entry.best, entry.bound))
+        write(
+            f"{entry.elapsed:>6.2f} s  {best:>12}  {bound:>12}  {entry.gap:>7.1%}  {entry.method}"
+        )
+
+    return log
 
 
 def check_writable(path: Path, suffixes: Sequence[str], what: str) -> None:
     """Raise, before any work is done, if a file could not be written there in the end."""
+    problem = ""
     if path.suffix not in suffixes:
-        raise FormatError(f"cannot write {path}: {what} is saved as {' or '.join(suffixes)}")
-    if path.is_dir():
-        raise FormatError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise FormatError(f"cannot write {path}: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise FormatError(f"cannot write {path}: permission denied")
+        problem = f"{what} is saved as {' or '.join(suffixes)}"
+    elif path.is_dir():
+        problem = "it is a folder"
+    elif not path.parent.is_dir():
+        problem = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        problem = "permission denied"
+    if problem:
+        raise FormatError(f"cannot write {path}: {problem}")
+
+
+def counted(number: int, word: str) -> str:
+    """Return the number and the word, which takes an s unless the number is one.
+
+    Examples
+    --------
+    >>> counted(1, "NPU"), counted(2_000, "link")
+    ('1 NPU', '2,000 links')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _console() -> Any:
@@ -156,23 +225,20 @@ def _print_plain(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> No
     """Columns as wide as their widest cell so far, so that even a very long table starts at once."""
     names = [name.removeprefix(">") for name in columns]
     widths = [len(name) for name in names]
-    remaining, first = iter(rows), True
+    signs = [">" if name.startswith(">") else "<" for name in columns]
+    remaining = iter(rows)
+    header = [names]
     while block := [[_clean(str(cell)) for cell in row] for row in islice(remaining, _BLOCK)]:
-        widths = [
-            max(width, *map(len, cells))
-            for width, cells in zip(widths, zip(*block, strict=True), strict=True)
-        ]
-        for row in [names, *block] if first else block:
-            cells = (f"{cell:{'>' if column[:1] == '>' else '<'}{width}}"
-                     for cell, column, width in zip(row, columns, widths, strict=True))  # fmt: skip
-            click.echo("  ".join(cells).rstrip())
-        first = False
+        for i, cells in enumerate(zip(*block, strict=True)):
+            widths[i] = max(widths[i], *map(len, cells))
+        for row in header + block:
+            layout = zip(row, signs, widths, strict=True)
+            click.echo("  ".join(f"{cell:{sign}{width}}" for cell, sign, width in layout).rstrip())
+        header = []
 
 
 def _clean(text: str) -> str:
     """Without control characters, which a name in a file might hold; line breaks stay."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-    )
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)

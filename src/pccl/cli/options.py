@@ -1,67 +1,128 @@
-"""Options of formats, as the registry lists them, turned into flags."""
+"""What the commands have in common: how one is made, and the options that several of them take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import click
 
-from pccl.formats.format import Format, Option
+from pccl.errors import PcclError
+from pccl.settings import Settings
 
-__all__ = ["format_options", "given_options"]
+__all__ = [
+    "FILE",
+    "SHARE",
+    "all_of",
+    "command",
+    "epilog",
+    "json_option",
+    "output_option",
+    "quiet_option",
+    "settings_options",
+    "spelled",
+]
 
-Options = Mapping[str, tuple[Format, tuple[Option, ...]]]
+Decorator = Callable[[Any], Any]
+# Whether it can be read or written is found out, and said, where that is done.
+FILE = click.Path(readable=False, path_type=Path)
 
 
-def format_options(formats: Options) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of several formats, each once, saying which formats have it."""
-    options: dict[str, Option] = {}
-    users: dict[str, list[str]] = {}
-    for name, (_, own) in formats.items():
-        for option in own:
-            known = options.get(option.name, option)
-            choices = tuple(dict.fromkeys(known.choices + option.choices))
-            options[option.name] = Option(
-                known.name, known.kind, known.help, choices, known.opposite
-            )
-            users.setdefault(option.name, []).append(name)
+class _Share(click.ParamType[float]):
+    """A share such as 0.05 or 5%."""
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options.values()):
-            command = _flag(option, users[option.name])(command)
-        return command
+    name = "share"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):
+            return value
+        number = value.removesuffix("%")
+        try:
+            return float(number) / (100 if value.endswith("%") else 1)
+        except ValueError:
+            self.fail(f"{value!r} is no share; write for example 5% or 0.05", param, ctx)
+
+
+SHARE = _Share()
+
+
+def command(*examples: str, then: str = "", name: str | None = None) -> Decorator:
+    """Make a command of a function, with examples at the end of its help, and what is to be said then."""
+    return click.command(name, epilog=epilog(*examples, then=then))
+
+
+def epilog(*examples: str, then: str = "") -> str:
+    """Return the end of a help text: the examples, line by line, and what is to be said then."""
+    lines = ["\b", "Examples:", *(f"  {line}" for line in examples)]
+    return "\n".join(lines) + (f"\n\n{then}" if then else "")
+
+
+def all_of(decorators: Iterable[Decorator]) -> Decorator:
+    """One decorator for several, which are listed in the order of the help."""
+    several = list(decorators)
+
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(several):
+            function = decorator(function)
+        return function
 
     return decorate
 
 
-def given_options(
-    chosen: Format, own: tuple[Option, ...], flags: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Those flags that were given, by keyword, unless one is not for this format."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    chosen.refuse_others(given, own, lambda name: f"--{name.replace('_', '-')}")
-    kinds = {option.name: option.kind for option in own}
-    return {
-        name: _ranks(value) if kinds[name] == "ranks" else value for name, value in given.items()
-    }
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document instead of text."
+)
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 
 
-def _flag(option: Option, formats: list[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    opposite = f"/--{option.opposite.replace('_', '-')}" if option.opposite else ""
-    settings: dict[str, Any] = {"default": None, "help": f"[{', '.join(formats)}] {option.help}"}
-    if option.kind == "flag":
-        settings["is_flag"] = True
-    elif option.kind == "choice":
-        settings["type"] = click.Choice(option.choices)
-    elif option.kind in ("count", "number"):
-        settings |= {"type": click.IntRange(1 if option.kind == "count" else 0), "metavar": "N"}
-    else:
-        settings["metavar"] = option.kind.upper()
-    return click.option(f"{option.flag}{opposite}", option.name, **settings)
+def output_option(text: str, required: bool = True) -> Decorator:
+    """The option that names the file to write."""
+    return click.option("-o", "--output", metavar="FILE", type=FILE, required=required, help=text)
 
 
-def _ranks(text: str) -> tuple[int, ...]:
-    from pccl.collective import parse_group
+def spelled(name: str) -> str:
+    """How a keyword of Python is spelled as an option: ``--time-limit``."""
+    return f"--{name.replace('_', '-')}"
 
-    return parse_group(text)
+
+def settings_options(function: Any) -> Any:
+    """Give a command an option for every setting of the search; what is not given is None."""
+    types = get_type_hints(Settings)
+    return all_of(_setting_option(setting, types[setting.name]) for setting in fields(Settings))(
+        function
+    )
+
+
+def _setting_option(setting: Field[Any], hint: Any) -> Decorator:
+    name = setting.name
+    about = setting.metadata
+    kind = get_args(hint)[0] if get_args(hint) else hint
+    flag = spelled(name)
+    text = about["help"]
+    if about["choices"]:
+        text += f" One of {', '.join(about['choices'])}."
+    if kind is bool:
+        flag += f"/{spelled(f'no_{name}')}"
+
+    def check(context: Any, parameter: Any, value: Any) -> Any:  # noqa: ARG001
+        try:
+            Settings.of(**{} if value is None else {name: value})
+        except PcclError as error:
+            raise click.BadParameter(str(error)) from None
+        return value
+
+    unit = about["unit"]
+    return click.option(
+        flag,
+        name,
+        default=None,
+        type=SHARE if unit == "share" else kind,
+        metavar=None if kind is bool else unit.upper() or _METAVARS[kind],
+        callback=check,
+        help=text,
+    )
+
+
+_METAVARS = {int: "N", str: "NAME"}

@@ -6,31 +6,33 @@ from pathlib import Path
 
 import click
 
-from pccl.cli.console import check_writable, examples, print_facts, progress
+from pccl.cli.console import check_writable, print_facts, watching
+from pccl.cli.options import FILE, command, output_option, quiet_option
 
 __all__ = ["report"]
 
 
-@click.command(
-    short_help="Write a page to look at an algorithm with.",
-    epilog=examples(
-        "pccl report a2a.pccl -o report.html",
-        "pccl report a2a.pccl -o report.html --baseline direct --baseline confined",
-        "pccl report large.pccl -o large.html --no-baselines --no-bound",
-    ),
+@command(
+    "pccl report a2a.pccl -o report.html",
+    "pccl report a2a.pccl -o report.html --baseline direct --baseline confined",
+    "pccl report large.pccl -o large.html --no-baselines --no-bound",
 )
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", "out", metavar="OUT", required=True, type=click.Path(path_type=Path),
-              help="The page to write, which ends with .html.")  # fmt: skip
-@click.option("--baseline", "names", metavar="NAME", multiple=True,
-              help="A baseline to compare with. Repeatable. Default: all that take little time.")  # fmt: skip
+@click.argument("file", type=FILE)
+@output_option("The page to write, which ends with .html.")
+@click.option(
+    "--baseline",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="A baseline to compare with. Repeatable. Default: all that take little time.",
+)
 @click.option("--no-baselines", is_flag=True, help="Compare with no baseline.")
 @click.option("--no-bound", is_flag=True, help="Prove no lower bound.")
 @click.option("--no-verify", is_flag=True, help="Do not check the algorithm first.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@quiet_option
 def report(
     file: Path,
-    out: Path,
+    output: Path,
     names: tuple[str, ...],
     no_baselines: bool,
     no_bound: bool,
@@ -43,14 +45,19 @@ def report(
     """
     if names and no_baselines:
         raise click.UsageError("--baseline and --no-baselines exclude each other")
-    check_writable(out, (".html", ".htm"), "a report")
+    check_writable(output, (".html", ".htm"), "a report")
     from pccl.algorithm import load
     from pccl.reporting import report as write
 
-    with progress(quiet) as line:
+    with watching(quiet) as watch:
         facts = write(
-            load(file), out, baselines=list(names) or not no_baselines, bound=not no_bound, verify=not no_verify,
-            source=file.name, progress=line,
-        )  # fmt: skip
+            load(file),
+            output,
+            baselines=list(names) or not no_baselines,
+            bound=not no_bound,
+            verify=not no_verify,
+            source=file.name,
+            progress=watch.progress,
+        )
     if not quiet:
-        print_facts({"file": str(file), **facts, "written to": str(out)})
+        print_facts({"file": str(file), **facts, "written to": str(output)})

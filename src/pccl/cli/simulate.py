@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl._arrays import Ints
-from pccl.cli.console import examples, print_facts, print_json, print_table
+from pccl.cli.console import print_facts, print_json, print_table
+from pccl.cli.options import FILE, SHARE, command, json_option
 
 if TYPE_CHECKING:
+    from pccl._arrays import Ints
     from pccl.analysis import SimulatedTransfers, Simulation
 
 __all__ = ["simulate"]
 
-_FEW = 3  # busiest links and latest chunks that are named
+# Busiest links and latest chunks that are named.
+_FEW = 3
 _INTERVALS = 10
 _COLUMNS = (">planned us", ">start us", ">free us", ">arrival us", ">chunk", "link")
+_SERVED = {"planned": "in the planned order", "fifo": "first come, first served"}
 
 
-@click.command(
-    short_help="Run an algorithm, also on slower or unsteady links.",
-    epilog=examples(
-        "pccl simulate a2a.pccl",
-        "pccl simulate a2a.pccl --discipline fifo",
-        "pccl simulate a2a.pccl --slow 3=2.0 --slow 7=1.5",
-        "pccl simulate a2a.pccl --jitter 0.1 --seed 4 --json",
-        "pccl simulate a2a.pccl --topology mesh:8x8@25GB/s,1us",
-        "pccl simulate a2a.pccl --chunk 5",
-    ),
+@command(
+    "pccl simulate a2a.pccl",
+    "pccl simulate a2a.pccl --discipline fifo",
+    "pccl simulate a2a.pccl --slow 3=2.0 --slow 7=1.5",
+    "pccl simulate a2a.pccl --jitter 10% --seed 4 --json",
+    "pccl simulate a2a.pccl --topology mesh:8x8@25GB/s,1us",
+    "pccl simulate a2a.pccl --chunk 5",
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "--discipline",
-    type=click.Choice(["planned", "fifo"]),
+    type=click.Choice(list(_SERVED)),
     default="planned",
     show_default=True,
     help="How links serve: in the planned order, or as chunks become ready.",
@@ -49,9 +49,9 @@ _COLUMNS = (">planned us", ">start us", ">free us", ">arrival us", ">chunk", "li
 @click.option(
     "--jitter",
     metavar="SHARE",
-    type=float,
+    type=SHARE,
     default=0.0,
-    help="Transmissions take up to this share longer.",
+    help="Transmissions take up to this share longer: 10% or 0.1.",
 )
 @click.option(
     "--seed", metavar="N", type=click.IntRange(0), default=0, help="For the jitter. Default: 0."
@@ -74,17 +74,15 @@ _COLUMNS = (">planned us", ">start us", ">free us", ">arrival us", ">chunk", "li
     type=int,
     help="Print the transfers over this link, in the order of time.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+@json_option
 def simulate(
     file: Path,
-    discipline: str,
     slow: tuple[str, ...],
-    jitter: float,
-    seed: int,
     topology: str | None,
     chunk: int | None,
     link: int | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Run an algorithm from what depends on what alone, and compare with its plan."""
     factors = dict(_factor(text) for text in slow)
@@ -95,26 +93,19 @@ def simulate(
     from pccl.topology import parse_topology
 
     world = None if topology is None else parse_topology(topology)
-    algorithm = load(file)
-    result = run(algorithm, discipline, slowdown=factors, jitter=jitter, seed=seed, topology=world)
+    result = run(load(file), **options, slowdown=factors, topology=world)
     timelines = {}
     if chunk is not None:
-        timelines["chunk_timeline"] = result.chunk_timeline(chunk)
+        timelines["chunk_timeline"] = list(_moments(result.chunk_timeline(chunk)))
     if link is not None:
-        timelines["link_timeline"] = result.link_timeline(link)
+        timelines["link_timeline"] = list(_moments(result.link_timeline(link)))
     if as_json:
-        given = {
-            "slowdown": {str(link): factor for link, factor in factors.items()},
-            "jitter": jitter,
-            "seed": seed,
-        }
-        tables = {name: list(_documents(timeline)) for name, timeline in timelines.items()}
-        print_json(_document(file, result) | given | tables)
+        print_json(_document(file, result) | {"slowdown": factors} | options | timelines)
         return
     print_facts(_facts(file, result))
     for timeline in timelines.values():
         click.echo()
-        print_table(_COLUMNS, _rows(result, timeline), len(timeline.transfer))
+        print_table(_COLUMNS, (_row(result, moment) for moment in timeline), len(timeline))
 
 
 def _factor(text: str) -> tuple[int, float]:
@@ -127,12 +118,11 @@ def _factor(text: str) -> tuple[int, float]:
         ) from None
 
 
-def _document(file: Path, result: Simulation) -> dict[str, object]:
-    topology, planned, finish = (
-        result.algorithm.topology,
-        int(result.algorithm.duration),
-        int(result.finish),
-    )
+def _document(file: Path, result: Simulation) -> dict[str, Any]:
+    topology = result.algorithm.topology
+    planned = int(result.algorithm.duration)
+    finish = int(result.finish)
+    over_time = result.utilization_over_time(_INTERVALS).tolist()
     return {
         "file": str(file),
         "discipline": result.discipline,
@@ -140,9 +130,7 @@ def _document(file: Path, result: Simulation) -> dict[str, object]:
         "finish_ps": finish,
         "finish_over_planned": finish / planned if planned else 1.0,
         "utilization": float(result.utilization.mean()) if len(result.utilization) else 0.0,
-        "utilization_over_time": [
-            round(share, 6) for share in result.utilization_over_time(_INTERVALS).tolist()
-        ],
+        "utilization_over_time": [round(share, 6) for share in over_time],
         "busiest_links": [
             {
                 "link": link,
@@ -161,32 +149,33 @@ def _document(file: Path, result: Simulation) -> dict[str, object]:
 
 
 def _facts(file: Path, result: Simulation) -> dict[str, str]:
-    from pccl.algorithm.core import time_text
+    from pccl.units import time_text
 
-    planned, finish = int(result.algorithm.duration), int(result.finish)
+    planned = int(result.algorithm.duration)
+    finish = int(result.finish)
     change = f"{finish / planned - 1:+.1%}" if planned and finish != planned else "as planned"
     facts = {
         "file": str(file),
-        "served": "in the planned order"
-        if result.discipline == "planned"
-        else "first come, first served",
+        "served": _SERVED[result.discipline],
         "planned": time_text(planned),
         "finish": f"{time_text(finish)}, {change}",
     }
     if not len(result.algorithm.transfers):
         return facts
-    text, shares = result.algorithm.topology.link_text, result.utilization
-    over_time = result.utilization_over_time(_INTERVALS)
-    busiest = [f"{shares[link]:.1%} {text(link)}" for link in _largest(result.link_busy)]
+    shares = result.utilization
+    over_time = " ".join(f"{share:.0%}" for share in result.utilization_over_time(_INTERVALS))
+    busiest = [
+        f"{shares[link]:.1%} {result.algorithm.topology.link_text(link)}"
+        for link in _largest(result.link_busy)
+    ]
     latest = [
         f"{chunk} at {time_text(int(result.chunk_finish[chunk]))}"
         for chunk in _largest(result.chunk_finish)
     ]
-    return facts | {
-        "links": f"{shares.mean():.1%} busy on average; over time {' '.join(f'{share:.0%}' for share in over_time)}",
-        "busiest": f"\n{'':<13}".join(busiest),
-        "last chunks": ", ".join(latest),
-    }
+    facts["links"] = f"{shares.mean():.1%} busy on average; over time {over_time}"
+    facts["busiest"] = f"\n{'':<13}".join(busiest)
+    facts["last chunks"] = ", ".join(latest)
+    return facts
 
 
 def _largest(values: Ints) -> list[int]:
@@ -197,17 +186,14 @@ def _largest(values: Ints) -> list[int]:
     return [int(i) for i in few if values[i]]
 
 
-def _documents(timeline: SimulatedTransfers) -> Iterator[dict[str, int]]:
+def _moments(timeline: SimulatedTransfers) -> Iterator[dict[str, int]]:
     names = ("transfer", "chunk", "link", "start_ps", "free_ps", "arrival_ps")
     for row in zip(*(column.tolist() for column in timeline), strict=True):
         yield dict(zip(names, row, strict=True))
 
 
-def _rows(result: Simulation, timeline: SimulatedTransfers) -> Iterator[tuple[object, ...]]:
-    planned = result.algorithm.transfers.start[timeline.transfer].tolist()
-    columns = (column.tolist() for column in timeline)
-    for (_, chunk, link, start, free, arrival), plan in zip(
-        zip(*columns, strict=True), planned, strict=True
-    ):
-        moments = (f"{moment / 1e6:,.3f}" for moment in (plan, start, free, arrival))
-        yield *moments, chunk, result.algorithm.topology.link_text(link)
+def _row(result: Simulation, moment: dict[str, int]) -> tuple[object, ...]:
+    planned = int(result.algorithm.transfers.start[moment["transfer"]])
+    times = (planned, moment["start_ps"], moment["free_ps"], moment["arrival_ps"])
+    link = result.algorithm.topology.link_text(moment["link"])
+    return *(f"{time / 1e6:,.3f}" for time in times), moment["chunk"], link

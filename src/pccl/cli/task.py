@@ -2,115 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pccl.cli.options import FILE, all_of, spelled
+from pccl.settings import Settings
+
 if TYPE_CHECKING:
+    from pccl.collective import DeviceMesh
     from pccl.spec import Spec
 
-__all__ = ["read_task", "solver_options", "task_options"]
+__all__ = ["read_task", "task_options"]
 
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "reduce", "scatter", "gather",
          "send-recv")  # fmt: skip
-# What a spec file always says itself, and what it may leave to flags.
-_TASK = ("topology", "collective", "size", "group", "mesh", "along", "chunks", "root", "cyclic")
-_SHARED = ("seed", "effort", "time_limit", "gap", "method", "order", "routes", "output")
 
 
-def solver_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the flags that say how much to try."""
-    for option in reversed(_SOLVER):
-        command = option(command)
-    return command
+def _once(context: Any, parameter: Any, values: tuple[str, ...]) -> str | None:  # noqa: ARG001
+    """The only value of an option that people might give several times."""
+    if len(values) > 1:
+        raise click.BadParameter(f"give one, or describe {' and '.join(values)} in a spec file")
+    return values[0] if values else None
 
 
-def task_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the argument SPEC and the flags that can take its place."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def read_task(spec: Path | None, flags: dict[str, Any]) -> Spec:
-    """Read the spec file, or the flags; flags that the command does not have are left open."""
-    flags = dict.fromkeys(_SHARED) | flags
-    return _from_flags(flags) if spec is None else _from_file(spec, flags)
-
-
-_OPTIONS = (
-    click.argument("spec", required=False, type=click.Path(path_type=Path)),
-    click.option(
+_FLAGS = {
+    "topology": click.option(
         "-t",
         "--topology",
         metavar="TEXT",
         help="The network: mesh:8x8, or a file. See 'pccl topology'.",
     ),
-    click.option("-c", "--collective", metavar="KIND", help=f"One of {', '.join(KINDS)}."),
-    click.option(
+    "collective": click.option(
+        "-c",
+        "--collective",
+        metavar="KIND",
+        multiple=True,
+        callback=_once,
+        help=f"One of {', '.join(KINDS)}.",
+    ),
+    "size": click.option(
         "-s", "--size", metavar="SIZE", help="Buffer of one NPU with its unit: 8MiB, 1GB, 4KiB."
     ),
-    click.option(
+    "group": click.option(
         "-g",
         "--group",
         metavar="RANKS",
         multiple=True,
         help="NPUs that take part: 0-7, 0-3,8, 0-56:8. Repeat it for several groups at once. Default: all.",
     ),
-    click.option(
+    "mesh": click.option(
         "--mesh", metavar="DIMS", help="Arrange the ranks row by row: dp=8,tp=8. Goes with --along."
     ),
-    click.option(
+    "along": click.option(
         "--along",
         metavar="DIM",
         help="One collective per process group along this dimension of the mesh.",
     ),
-    click.option(
+    "chunks": click.option(
         "--chunks",
         metavar="N",
         type=click.IntRange(1),
         help="Pieces every share is cut into. Default: the best.",
     ),
-    click.option(
+    "root": click.option(
         "--root",
         metavar="NPU",
         type=click.IntRange(0),
         help="Root of broadcast, reduce, scatter, gather. Default: the first.",
     ),
-    click.option(
+    "cyclic": click.option(
         "--cyclic",
         is_flag=True,
         default=None,
         help="send-recv: the last member sends to the first.",
     ),
-)
+}
+# What a flag says about the one collective that flags describe.
+_OF_COLLECTIVE = ("size", "along", "chunks", "root", "cyclic")
+
+task_options = all_of([click.argument("spec", required=False, type=FILE), *_FLAGS.values()])
+"""Give a command the argument SPEC and the flags that can take its place."""
 
 
-def _share(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:  # noqa: ARG001
-    """A share such as 0.05 or 5%."""
-    if text is None:
-        return None
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no share; write for example 5% or 0.05") from None
+def read_task(spec: Path | None, flags: dict[str, Any]) -> Spec:
+    """Read the spec file, or the flags; settings and output of the command line beat those of the file."""
+    task = _from_flags(flags) if spec is None else _from_file(spec, flags)
+    given = {}
+    for setting in fields(Settings):
+        if flags.get(setting.name) is not None:
+            given[setting.name] = flags[setting.name]
+    output = flags.get("output") or task.output
+    return replace(task, settings=task.settings.with_overrides(given), output=output)
 
 
-_SOLVER = (
-    click.option(
-        "--effort",
-        metavar="NAME",
-        help="fast (one pass), balanced (within 1% of the bound), thorough. Default: balanced.",
-    ),
-    click.option(
-        "--time-limit", metavar="SECONDS", type=float, help="Take the best found by then."
-    ),
-    click.option(
-        "--gap", metavar="SHARE", callback=_share, help="Stop this close to the bound: 5% or 0.05."
-    ),
-)
+def _from_file(path: Path, flags: dict[str, Any]) -> Spec:
+    for name in _FLAGS:
+        if flags[name] not in (None, ()):
+            raise click.UsageError(f"{path} says what to synthesize; leave out {spelled(name)}")
+    from pccl.spec import load_spec
+
+    return load_spec(path)
 
 
 def _from_flags(flags: dict[str, Any]) -> Spec:
@@ -128,27 +122,27 @@ def _from_flags(flags: dict[str, Any]) -> Spec:
             f"{kind} does not fit into flags; describe it in a spec file (docs/spec.md)"
         )
     topology = parse_topology(flags["topology"])
-    mesh = None if flags["mesh"] is None else _mesh(flags["mesh"])
+    mesh = _mesh(flags["mesh"], flags["along"])
     if mesh is not None:
-        if flags["along"] is None:
-            raise click.UsageError("--mesh needs --along, the dimension to group along")
         check_mesh(mesh, topology)
-    elif flags["along"] is not None:
-        raise click.UsageError("--along needs --mesh, for example --mesh dp=8,tp=8")
+    about = {name: flags[name] for name in _OF_COLLECTIVE}
     collectives = []
     for group in flags["group"] or (None,):
-        entry = CollectiveEntry(
-            kind, group=group,
-            **{name: flags[name] for name in ("size", "along", "chunks", "root", "cyclic")},
-        )  # fmt: skip
-        collectives += collectives_of(entry, mesh)
-    return Spec(topology, tuple(collectives), *(flags[name] for name in _SHARED))
+        collectives += collectives_of(CollectiveEntry(kind, group=group, **about), mesh)
+    return Spec(topology, tuple(collectives))
 
 
-def _mesh(text: str) -> Any:
+def _mesh(text: str | None, along: str | None) -> DeviceMesh | None:
+    if text is None:
+        if along is not None:
+            raise click.UsageError("--along needs --mesh, for example --mesh dp=8,tp=8")
+        return None
+    if along is None:
+        raise click.UsageError("--mesh needs --along, the dimension to group along")
     from pccl.collective import device_mesh
 
-    names, sizes = [], []
+    names = []
+    sizes = []
     for part in text.split(","):
         name, _, size = (word.strip() for word in part.partition("="))
         if not name or not (size.isascii() and size.isdecimal() and len(size) < 10):
@@ -158,21 +152,3 @@ def _mesh(text: str) -> Any:
         names.append(name)
         sizes.append(int(size))
     return device_mesh(sizes, names)
-
-
-def _from_file(path: Path, flags: dict[str, Any]) -> Spec:
-    from dataclasses import replace
-
-    for name in _TASK:
-        if flags[name] not in (None, ()):
-            raise click.UsageError(f"{path} says what to synthesize; leave out --{name}")
-    from pccl.spec import load_spec
-
-    spec = load_spec(path)
-    added = {name: flags[name] for name in _SHARED if flags[name] is not None}
-    for name in added:
-        if getattr(spec, name) is not None:
-            raise click.UsageError(
-                f"{path} gives {name!r} already; leave out --{name.replace('_', '-')}"
-            )
-    return replace(spec, **added)

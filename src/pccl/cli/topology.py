@@ -8,40 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import check_writable, examples, print_facts, print_json, print_table
+from pccl.cli.console import check_writable, counted, print_facts, print_json, print_table
+from pccl.cli.options import FILE, command, json_option
+from pccl.errors import TopologyError
 
 if TYPE_CHECKING:
     from pccl.topology import Topology
 
 __all__ = ["topology"]
 
-_FEW_DEVICES, _FEW_LINKS = 24, 48
-_CHEAP = 2_048  # devices up to which the diameter takes no noticeable time
-_SUFFIXES = (".yaml", ".yml", ".json")
+# Up to how many devices and links there are tables of them.
+_FEW_DEVICES = 24
+_FEW_LINKS = 48
+# Devices up to which the diameter takes no noticeable time.
+_CHEAP = 2_048
+# Different bandwidths or latencies up to which each is listed.
+_FEW_SPEEDS = 4
 
 
-@click.command(
-    short_help="List the networks that have a name, or describe one.",
-    epilog=examples(
-        "pccl topology",
-        "pccl topology mesh:8x8",
-        "pccl topology torus:4x4x4@50GB/s,500ns",
-        "pccl topology ring:4@25GB/s x fully-connected:8@100GB/s",
-        "pccl topology h100:2 --save h100.yaml",
-    ),
+@command(
+    "pccl topology",
+    "pccl topology mesh:8x8",
+    "pccl topology torus:4x4x4@50GB/s,500ns",
+    "pccl topology switch:8,bandwidth=50GB/s,latency=1us",
+    "pccl topology ring:4@25GB/s x fully-connected:8@100GB/s",
+    "pccl topology h100:2 --save h100.yaml",
 )
 @click.argument("text", nargs=-1)
-@click.option(
-    "--save",
-    metavar="FILE",
-    type=click.Path(readable=False, path_type=Path),
-    help="Write the network to .yaml or .json.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+@click.option("--save", metavar="FILE", type=FILE, help="Write the network to .yaml or .json.")
+@json_option
 def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
     """Describe the network that TEXT stands for; without TEXT, list the networks that have a name.
 
-    TEXT is name:AxBxC, then flags after commas, then '@bandwidth,latency'; or a file; 'A x B' is a product. All of it
+    TEXT is name:AxBxC, then options such as bandwidth=50GB/s after commas; or a file; 'A x B' is a product. All of it
     is explained in docs/topologies.md.
     """
     if not text:
@@ -50,7 +49,7 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
         _list_zoo(as_json)
         return
     if save is not None:
-        check_writable(save, _SUFFIXES, "a topology")
+        check_writable(save, (".yaml", ".yml", ".json"), "a topology")
     from pccl.topology import parse_topology, save_topology
 
     network = parse_topology(" ".join(text))
@@ -59,7 +58,10 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(_document(network))
         return
-    print_facts(_facts(network) | ({} if save is None else {"saved to": str(save)}))
+    facts = _facts(network)
+    if save is not None:
+        facts["saved to"] = str(save)
+    print_facts(facts)
     _print_devices(network)
     _print_links(network)
 
@@ -69,41 +71,31 @@ def _list_zoo(as_json: bool) -> None:
 
     entries = zoo()
     if as_json:
-        keys = ("name", "arguments", "description", "example", "flags", "speeds")
+        keys = ("name", "arguments", "description", "example", "options", "speeds")
         print_json([{key: getattr(entry, key) for key in keys} for entry in entries])
         return
-    rows = [
-        (f"{e.name}{_argument_text(e.arguments)}", e.description, e.example, ", ".join(e.flags))
-        for e in entries
-    ]
-    print_table(("network", "what it is", "example", "flags"), rows, len(rows))
-    if not rows:
-        return
+    rows = [(e.usage, e.description, e.example, ", ".join(e.options)) for e in entries]
+    print_table(("network", "what it is", "example", "options"), rows, len(rows))
     click.echo(
         "\n'pccl topology TEXT' describes one; files and products ('ring:4 x switch:8') work as well."
     )
 
 
-def _argument_text(arguments: str) -> str:
-    return f"[:{arguments[1:]}" if arguments.startswith("[") else f":{arguments}"
-
-
 def _facts(network: Topology) -> dict[str, str]:
-    facts = {"name": network.name, "NPUs": f"{network.num_npus:,}{_shape(network)}"}
+    facts = {"name": network.name, "NPUs": f"{network.num_npus:,}"}
+    if len(network.shape) > 1:
+        facts["NPUs"] += f" ({' x '.join(map(str, network.shape))})"
     if len(network.switches):
         facts["switches"] = f"{len(network.switches):,}"
     facts["links"] = f"{network.num_links:,}"
     facts |= _speeds(network)
-    hops, problem = diameter(network)
-    if problem:
-        facts["diameter"] = problem
-    elif hops is not None:
-        facts["diameter"] = f"{hops} {'hop' if hops == 1 else 'hops'} between the farthest NPUs"
+    if network.num_devices <= _CHEAP:
+        try:
+            hops = counted(network.diameter(), "hop")
+            facts["diameter"] = f"{hops} between the farthest NPUs"
+        except TopologyError as problem:
+            facts["diameter"] = f"none: {problem}"
     return facts
-
-
-def _shape(network: Topology) -> str:
-    return f" ({' x '.join(map(str, network.shape))})" if len(network.shape) > 1 else ""
 
 
 def _speeds(network: Topology) -> dict[str, str]:
@@ -113,52 +105,17 @@ def _speeds(network: Topology) -> dict[str, str]:
     from pccl.units import BytesPerSecond, Picoseconds
 
     facts = {}
-    for name, column, kind in (
-        ("bandwidth", network.bandwidth, BytesPerSecond),
-        ("latency", network.latency, Picoseconds),
-    ):
-        values, counts = np.unique(column, return_counts=True)
+    for name, kind in (("bandwidth", BytesPerSecond), ("latency", Picoseconds)):
+        values, counts = np.unique(getattr(network, name), return_counts=True)
         texts = [str(kind(value)) for value in values]
-        if len(texts) == 1:
-            facts[name] = texts[0]
-        elif 1 < len(texts) <= 4:
-            facts[name] = ", ".join(
-                f"{text} ({n:,} links)" for text, n in zip(texts, counts.tolist(), strict=True)
-            )
-        elif texts:
+        if len(texts) > _FEW_SPEEDS:
             facts[name] = f"{texts[0]} to {texts[-1]}"
+        elif len(texts) == 1:
+            facts[name] = texts[0]
+        elif texts:
+            links = [counted(number, "link") for number in counts.tolist()]
+            facts[name] = ", ".join(f"{t} ({n})" for t, n in zip(texts, links, strict=True))
     return facts
-
-
-def diameter(network: Topology) -> tuple[int | None, str]:
-    """Links on the longest of the shortest paths between NPUs, and what is wrong if some NPU cannot reach another.
-
-    The first is None when it would take long to find out.
-    """
-    import numpy as np
-
-    if network.num_devices > _CHEAP:
-        return None, ""
-    # Row d: the devices that reach d so far, as bits; every step ORs the rows at the sources of the links into d.
-    reached = np.packbits(np.eye(network.num_devices, dtype=np.bool_), axis=1)
-    is_npu = np.isin(np.arange(network.num_devices), network.npus)
-    wanted = np.packbits(is_npu)
-    offsets, links = network.in_links
-    entered = np.flatnonzero(np.diff(offsets))
-    for hops in range(network.num_devices + 1):
-        missing = wanted & ~reached[network.npus]
-        if not missing.any():
-            return hops, ""
-        before = reached.copy()
-        if len(links):
-            reached[entered] |= np.bitwise_or.reduceat(
-                before[network.src[links]], offsets[:-1][entered]
-            )
-        if np.array_equal(before, reached):
-            break
-    row = int(np.argmax(missing.any(axis=1)))
-    sender, receiver = int(np.argmax(np.unpackbits(missing[row]))), int(network.npus[row])
-    return None, f"none: {network.device_text(sender)} cannot reach {network.device_text(receiver)}"
 
 
 def _print_devices(network: Topology) -> None:
@@ -167,46 +124,54 @@ def _print_devices(network: Topology) -> None:
     if plain or network.num_devices > _FEW_DEVICES:
         return
     rows = []
-    for device in range(network.num_devices):
-        kind = network.device_text(device).partition(" ")[0]
+    for device, label in enumerate(network.labels):
         limits = []
         if network.is_switch(device):
-            limits.append(f"buffer of {network.buffer[device]}" if network.buffer[device] else "")
-            limits.append("" if network.multicast[device] else "no multicast")
-        out, into = ((column == device).sum() for column in (network.src, network.dst))
-        rows.append(
-            (device, network.labels[device], kind, out, into, ", ".join(filter(None, limits)))
-        )
+            if network.buffer[device]:
+                limits.append(f"buffer of {network.buffer[device]}")
+            if not network.multicast[device]:
+                limits.append("no multicast")
+        out = (network.src == device).sum()
+        into = (network.dst == device).sum()
+        rows.append((device, label, network.kind_text(device), out, into, ", ".join(limits)))
     click.echo()
     print_table((">device", "name", "kind", ">links out", ">links in", "limits"), rows, len(rows))
 
 
 def _print_links(network: Topology) -> None:
-    rows = list(_link_rows(network)) if network.num_links <= _FEW_LINKS else []
-    if rows:
+    if 0 < network.num_links <= _FEW_LINKS:
         click.echo()
-        print_table((">link", "from", "to", ">bandwidth", ">latency", ""), rows, len(rows))
+        columns = (">link", "from", "to", ">bandwidth", ">latency", "")
+        print_table(columns, _link_rows(network), network.num_links)
 
 
 def _link_rows(network: Topology) -> Iterator[tuple[object, ...]]:
     from pccl.units import BytesPerSecond, Picoseconds
 
     for link in range(network.num_links):
-        src, dst = (network.device_text(int(column[link])) for column in (network.src, network.dst))
-        bandwidth, latency = (
+        yield (
+            link,
+            network.device_text(network.src[link]),
+            network.device_text(network.dst[link]),
             BytesPerSecond(network.bandwidth[link]),
             Picoseconds(network.latency[link]),
+            "exclusive" if network.exclusive[link] else "",
         )
-        yield link, src, dst, bandwidth, latency, "exclusive" if network.exclusive[link] else ""
 
 
 def _document(network: Topology) -> dict[str, Any]:
     from pccl.topology import topology_to_dict
 
-    hops, _ = diameter(network)
-    counts = {
+    hops = None
+    if network.num_devices <= _CHEAP:
+        try:
+            hops = network.diameter()
+        except TopologyError:
+            hops = None
+    return {
         "num_npus": network.num_npus,
         "num_switches": len(network.switches),
         "num_links": network.num_links,
+        "diameter_hops": hops,
+        "topology": topology_to_dict(network),
     }
-    return counts | {"diameter_hops": hops, "topology": topology_to_dict(network)}

@@ -7,6 +7,7 @@ after a further ``latency``; an ``exclusive`` link is held for both, as in the p
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pccl._arrays import Bools, Indices, Ints
+from pccl._arrays import Bools, Column, Indices, Ints, offsets_by_owner
 from pccl.errors import TopologyError
 from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse, whole
 
@@ -24,11 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Link", "Switch", "Topology", "transmission_time"]
 
-
-NPU, SWITCH, ABSENT = 0, 1, 2
-UNLIMITED = 0  # value of `buffer` for a switch that holds any number of chunks
+# Values of `kind`.
+NPU = 0
+SWITCH = 1
+ABSENT = 2
+# Value of `buffer` for a switch that holds any number of chunks.
+UNLIMITED = 0
 # Transmission times are computed in int64 four decimal digits at a time, which this keeps exact.
 _BANDWIDTH_LIMIT = 9 * 10**14
+# A typing error should not fill the memory with NPUs.
+_MOST_NPUS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -103,20 +109,23 @@ class Topology:
     shape: tuple[int, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        dtypes = {
-            "kind": np.int8,
-            "multicast": np.bool_,
-            "exclusive": np.bool_,
-            "src": np.int32,
-            "dst": np.int32,
-        }
-        for name in _COLUMNS:
-            column: NDArray[Any] = np.array(getattr(self, name), dtype=dtypes.get(name, np.int64))
+        for name, dtype in _COLUMNS.items():
+            column: Column = np.array(getattr(self, name), dtype=dtype)
             column.setflags(write=False)
             object.__setattr__(self, name, column)
         object.__setattr__(self, "labels", tuple(self.labels))
         object.__setattr__(self, "shape", tuple(self.shape) or (self.num_npus,))
         _check(self)
+
+    def _derived(self, **changes: Any) -> Topology:
+        """Return a topology with changes that cannot make it wrong, so that it need not be checked again."""
+        made = object.__new__(Topology)
+        for column in fields(self):
+            value = changes.get(column.name, getattr(self, column.name))
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(made, column.name, value)
+        return made
 
     @classmethod
     def from_links(
@@ -130,31 +139,41 @@ class Topology:
     ) -> Topology:
         """Build a topology link by link; ``npus`` is their number, or their names."""
         number = whole(npus)
-        names = (
-            [f"npu{i}" for i in range(number)]
-            if number is not None
-            else list(cast(Sequence[str], npus))
-        )
-        boxes, wires = list(switches), list(links)
-        for switch in boxes:
-            if switch.buffer is not None and (whole(switch.buffer) is None or switch.buffer < 1):
-                text = f"a buffer of {switch.buffer!r}; it must hold a chunk or more"
-                raise TopologyError(f"switch {switch.name!r} has {text}")
-        count = len(names) + len(boxes)
-        names += [switch.name or f"switch{i}" for i, switch in enumerate(boxes)]
+        if number is None:
+            names = list(cast(Sequence[str], npus))
+        elif number > _MOST_NPUS:
+            raise TopologyError(f"{name}: {number:,} NPUs are beyond {_MOST_NPUS:,}")
+        else:
+            names = [f"npu{i}" for i in range(number)]
+        hubs = list(switches)
+        wires = list(links)
+        for hub in hubs:
+            if hub.buffer is not None and (whole(hub.buffer) is None or hub.buffer < 1):
+                text = f"a buffer of {hub.buffer!r}; it must hold a chunk or more"
+                raise TopologyError(f"switch {hub.name!r} has {text}")
+        places = len(names)
+        names += [hub.name or f"switch{i}" for i, hub in enumerate(hubs)]
+        count = len(names)
         for i, wire in enumerate(wires):
+            if not isinstance(wire, Link):
+                how = "write Link(src, dst, bandwidth, latency)"
+                raise TopologyError(f"link {i} is {wire!r}; {how}")
             for end in (wire.src, wire.dst):
                 if whole(end) is None or not 0 <= end < count:
                     raise TopologyError(
                         f"link {i} ({wire.src} -> {wire.dst}): there is no device {end!r}"
                     )
+        kind = np.full(count, SWITCH, np.int8)
+        kind[:places] = NPU
+        buffer = np.full(count, UNLIMITED, np.int64)
+        buffer[places:] = [hub.buffer or UNLIMITED for hub in hubs]
+        multicast = np.ones(count, np.bool_)
+        multicast[places:] = [hub.multicast for hub in hubs]
         return cls(
             name=name,
-            kind=np.repeat(np.array([NPU, SWITCH], np.int8), [count - len(boxes), len(boxes)]),
-            buffer=_padded(count, [switch.buffer or UNLIMITED for switch in boxes]),
-            multicast=_padded(count, [switch.multicast for switch in boxes], fill=1).astype(
-                np.bool_
-            ),
+            kind=kind,
+            buffer=buffer,
+            multicast=multicast,
             labels=tuple(names),
             src=np.array([wire.src for wire in wires], np.int32),
             dst=np.array([wire.dst for wire in wires], np.int32),
@@ -215,13 +234,27 @@ class Topology:
         """Whether the device is a switch."""
         return bool(self.kind[device] == SWITCH)
 
+    def device(self, given: int | str) -> int:
+        """Return the number of a device that is given by number or name."""
+        number = self._number_of.get(given) if isinstance(given, str) else whole(given)
+        if number is None or not 0 <= number < self.num_devices or self.kind[number] == ABSENT:
+            raise TopologyError(f"{self.name} has no device {given!r}")
+        return number
+
+    @cached_property
+    def _number_of(self) -> dict[str, int]:
+        return {label: device for device, label in enumerate(self.labels)}
+
+    def kind_text(self, device: int) -> str:
+        """How messages name the kind of a device."""
+        return ("NPU", "switch", "absent device")[self.kind[device]]
+
     def device_text(self, device: int) -> str:
         """How messages name a device: ``NPU 3`` or ``switch 8 (nvswitch0)``."""
-        if self.kind[device] == NPU:
-            plain = self.labels[device] == f"npu{device}"
-            return f"NPU {device}" if plain else f"NPU {device} ({self.labels[device]})"
-        word = "switch" if self.kind[device] == SWITCH else "absent device"
-        return f"{word} {device} ({self.labels[device]})"
+        text = f"{self.kind_text(device)} {device}"
+        if self.kind[device] == NPU and self.labels[device] == f"npu{device}":
+            return text
+        return f"{text} ({self.labels[device]})"
 
     def link_text(self, link: int) -> str:
         """How messages name a link: ``link 5 (NPU 0 -> NPU 1)``."""
@@ -252,19 +285,23 @@ class Topology:
 
     def transpose(self) -> Topology:
         """Return the same network with every link turned round; links keep their numbers."""
-        return replace(self, name=f"{self.name} transposed", src=self.dst, dst=self.src)
+        return self._transposed
+
+    @cached_property
+    def _transposed(self) -> Topology:
+        return self._derived(name=f"{self.name} transposed", src=self.dst, dst=self.src)
 
     def without(
         self,
         *,
-        links: Iterable[int | Sequence[int]] = (),
-        devices: Iterable[int] = (),
+        links: Iterable[int | Sequence[int | str]] = (),
+        devices: Iterable[int | str] = (),
         name: str | None = None,
     ) -> Topology:
         """Return what is left when links or devices fail.
 
-        Devices keep their numbers, so that process groups keep their meaning. A pair ``(src, dst)`` takes out every
-        link from ``src`` to ``dst``; a number takes out one link.
+        Devices are given by number or name; those that are left keep their numbers, so that process groups keep their
+        meaning. A pair ``(src, dst)`` takes out every link from ``src`` to ``dst``; a number takes out one link.
 
         Examples
         --------
@@ -277,20 +314,35 @@ class Topology:
         keep = ~(gone[self.src] | gone[self.dst])
         for link in links:
             keep[self._find_links(link)] = False
-        return replace(
-            self,
+        left = self._derived(
             name=f"{self.name}, damaged" if name is None else name,
             kind=np.where(gone, np.int8(ABSENT), self.kind),
-            **{column: getattr(self, column)[keep] for column in _LINK_COLUMNS},
+            **{column: getattr(self, column)[keep] for column in LINK_COLUMNS},
         )
+        if not left.num_npus:
+            raise TopologyError(f"{left.name} has no NPU")
+        return left
 
-    def restrict(self, devices: Iterable[int]) -> Topology:
+    def restrict(self, devices: Iterable[int | str]) -> Topology:
         """Return only these devices and the links among them; numbers stay as they are."""
-        keep = set(self._numbers(devices))
-        present = np.flatnonzero(self.kind != ABSENT).tolist()
-        return self.without(
-            devices=[d for d in present if d not in keep], name=f"{self.name}, restricted"
-        )
+        outside = np.flatnonzero(self.kind != ABSENT)
+        outside = np.setdiff1d(outside, self._numbers(devices))
+        return self.without(devices=outside, name=f"{self.name}, restricted")
+
+    def diameter(self) -> int:
+        """Return the number of links on the longest of the shortest paths between NPUs.
+
+        If some NPU cannot reach another, there is none, and that is an error.
+
+        Examples
+        --------
+        >>> from pccl.topology import mesh
+        >>> mesh(8, 8).diameter()
+        14
+        """
+        from pccl.topology.paths import diameter
+
+        return diameter(self)
 
     def unroll_switches(self) -> Topology:
         """Replace switches by direct links between the NPUs that they join; NPUs keep their numbers.
@@ -299,7 +351,7 @@ class Topology:
         to and from switches share their bandwidth among the ways that lead over them: a direct link has the smallest
         share along its way, and all its latencies.
         """
-        from pccl.topology.unroll import ways_through_switches
+        from pccl.topology.paths import ways_through_switches
 
         ways = ways_through_switches(self)
         load = np.bincount([link for way in ways for link in way], minlength=self.num_links)
@@ -315,24 +367,21 @@ class Topology:
         }
         places = math.prod(self.shape)
         devices: dict[str, Any] = {
-            column: getattr(self, column)[:places] for column in _DEVICE_COLUMNS
+            column: getattr(self, column)[:places] for column in DEVICE_COLUMNS
         }
         return replace(
             self, name=f"{self.name}, unrolled", labels=self.labels[:places], **devices, **links
         )
 
-    def _numbers(self, devices: Iterable[int]) -> list[int]:
+    def _numbers(self, devices: Iterable[int | str]) -> list[int]:
         if isinstance(devices, str) or not isinstance(devices, Iterable):
             raise TopologyError(f"devices must be a list of device numbers, not {devices!r}")
-        numbers = [whole(device) for device in devices]
-        for device, number in zip(devices, numbers, strict=True):
-            if number is None or not 0 <= number < self.num_devices or self.kind[number] == ABSENT:
-                raise TopologyError(f"{self.name} has no device {device!r}")
-        return [number for number in numbers if number is not None]
+        return [self.device(given) for given in devices]
 
-    def _find_links(self, link: int | Sequence[int]) -> Ints:
+    def _find_links(self, link: int | Sequence[int | str]) -> Ints:
         if isinstance(link, tuple | list) and len(link) == 2:
-            found = np.flatnonzero((self.src == link[0]) & (self.dst == link[1]))
+            src, dst = (self.device(end) for end in link)
+            found = np.flatnonzero((self.src == src) & (self.dst == dst))
             if not len(found):
                 raise TopologyError(f"{self.name} has no link {link[0]} -> {link[1]}")
             return found
@@ -379,15 +428,21 @@ def transmission_time(sizes: ArrayLike, bandwidths: ArrayLike) -> Ints:
     return np.asarray(whole + (rest > 0), dtype=np.int64)
 
 
-_LINK_COLUMNS = ("src", "dst", "latency", "bandwidth", "exclusive")
-_DEVICE_COLUMNS = ("kind", "buffer", "multicast")
-_COLUMNS = _DEVICE_COLUMNS + _LINK_COLUMNS
+DEVICE_COLUMNS = {"kind": np.int8, "buffer": np.int64, "multicast": np.bool_}
+LINK_COLUMNS = {
+    "src": np.int32,
+    "dst": np.int32,
+    "latency": np.int64,
+    "bandwidth": np.int64,
+    "exclusive": np.bool_,
+}
+_COLUMNS: dict[str, Any] = DEVICE_COLUMNS | LINK_COLUMNS
 
 
 def _check(topology: Topology) -> None:
     for columns, count in (
-        (_DEVICE_COLUMNS, len(topology.kind)),
-        (_LINK_COLUMNS, len(topology.src)),
+        (DEVICE_COLUMNS, len(topology.kind)),
+        (LINK_COLUMNS, len(topology.src)),
     ):
         for column in columns:
             if getattr(topology, column).shape != (count,):
@@ -397,8 +452,7 @@ def _check(topology: Topology) -> None:
             f"{topology.name}: {len(topology.labels)} names for {topology.num_devices} devices"
         )
     if len(set(topology.labels)) != len(topology.labels):
-        seen: set[str] = set()
-        twice = next(label for label in topology.labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
+        [(twice, _)] = Counter(topology.labels).most_common(1)
         raise TopologyError(f"{topology.name}: two devices are called {twice!r}")
     if topology.num_npus == 0:
         raise TopologyError(f"{topology.name} has no NPU")
@@ -408,23 +462,23 @@ def _check(topology: Topology) -> None:
 
 def _check_shape(topology: Topology) -> None:
     places = math.prod(topology.shape)
-    fits = min(topology.shape) > 0 and places <= topology.num_devices
-    if (
-        not fits
-        or np.any(topology.kind[:places] == SWITCH)
-        or np.any(topology.kind[places:] == NPU)
-    ):
-        npus, switches = (
-            _count(topology.num_npus, "NPU"),
-            _count(len(topology.switches), "switch", "es"),
-        )
+    fits = (
+        min(topology.shape) > 0
+        and places <= topology.num_devices
+        and not np.any(topology.kind[:places] == SWITCH)
+        and not np.any(topology.kind[places:] == NPU)
+    )
+    if not fits:
+        npus = _count(topology.num_npus, "NPU")
+        switches = _count(len(topology.switches), "switch", "es")
         raise TopologyError(
             f"{topology.name}: shape {topology.shape} does not fit {npus} followed by {switches}"
         )
 
 
 def _check_links(topology: Topology) -> None:
-    src, dst = topology.src, topology.dst
+    src = topology.src
+    dst = topology.dst
     outside = (src < 0) | (dst < 0) | (src >= topology.num_devices) | (dst >= topology.num_devices)
     checks: tuple[tuple[Any, str], ...] = (
         (outside, "ends at a device that does not exist"),
@@ -443,15 +497,7 @@ def _check_links(topology: Topology) -> None:
 
 
 def _grouped(keys: Indices, count: int) -> tuple[Ints, Ints]:
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(keys, minlength=count), out=offsets[1:])
-    return offsets, np.argsort(keys, kind="stable").astype(np.int64)
-
-
-def _padded(count: int, values: Sequence[int], fill: int = 0) -> Ints:
-    return np.concatenate(
-        [np.full(count - len(values), fill, np.int64), np.array(values, np.int64)]
-    )
+    return offsets_by_owner(keys, count), np.argsort(keys, kind="stable").astype(np.int64)
 
 
 def _quantities(
@@ -473,5 +519,6 @@ def _count(number: int, word: str, plural: str = "s") -> str:
 
 
 def _span(column: Ints, kind: type[BytesPerSecond] | type[Picoseconds]) -> str:
-    low, high = kind(column.min()), kind(column.max())
+    low = kind(column.min())
+    high = kind(column.max())
     return str(low) if low == high else f"{low} to {high}"

@@ -6,7 +6,6 @@ or the path inside the document such as ``$.links[0].dst``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -17,12 +16,20 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from pccl._files import replacing
 from pccl.errors import FormatError, PcclError
 from pccl.topology.core import ABSENT, Link, Switch, Topology
+from pccl.topology.documents import converted, placed, read_document, read_text
 from pccl.topology.generators import fully_connected, product, ring, switch
 from pccl.units import BytesPerSecond, Picoseconds, parse
 
-__all__ = ["load_topology", "save_topology", "topology_from_dict", "topology_to_dict"]
+__all__ = [
+    "TopologyFile",
+    "load_topology",
+    "save_topology",
+    "topology_from_dict",
+    "topology_to_dict",
+]
 
 _MOST_NPUS = 10_000_000  # a typing error should not fill the memory with NPUs
 _Count = Annotated[int, msgspec.Meta(ge=1, le=_MOST_NPUS)]
@@ -30,13 +37,17 @@ _Device = int | str
 _Quantity = str | int | float  # bare numbers are read in order to be refused with a hint
 
 
-class _Switch(msgspec.Struct, forbid_unknown_fields=True):
+class SwitchEntry(msgspec.Struct, forbid_unknown_fields=True):
+    """One switch, as a file describes it."""
+
     name: str = ""
     buffer: _Count | None = None
     multicast: bool = True
 
 
-class _Link(msgspec.Struct, forbid_unknown_fields=True):
+class LinkEntry(msgspec.Struct, forbid_unknown_fields=True):
+    """One link, as a file describes it, or several that are alike."""
+
     src: _Device
     dst: _Device
     bandwidth: _Quantity
@@ -46,10 +57,12 @@ class _Link(msgspec.Struct, forbid_unknown_fields=True):
     count: _Count = 1
 
 
-class _Topology(msgspec.Struct, forbid_unknown_fields=True):
+class TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A topology, as our YAML and JSON files describe it."""
+
     npus: _Count | list[str]
-    links: list[_Link]
-    switches: list[_Switch] = []
+    links: list[LinkEntry]
+    switches: list[SwitchEntry] = []
     name: str = "custom"
     shape: list[_Count] = []
     absent: list[int] = []
@@ -79,26 +92,12 @@ def load_topology(path: str | Path) -> Topology:
     """
     path = Path(path)
     if path.suffix in (".txt", ".edges"):
-        return _from_edges(_text(path), path)
+        return _from_edges(read_text(path, "a topology"), path)
     document = read_document(path, "a topology")
     try:
         return topology_from_dict({"name": path.stem} | document)
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from error
-
-
-def read_document(path: Path, what: str) -> dict[str, Any]:
-    """Read the keys and values of a JSON or YAML file, and say where it is malformed if it is."""
-    text = _text(path)
-    try:
-        document = _read_json(text) if path.suffix == ".json" else _read_yaml(text)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: {' '.join(str(error).split())}") from error
-    if not isinstance(document, dict):
-        raise FormatError(
-            f"{path}: expected the keys and values of {what}, not {type(document).__name__}"
-        )
-    return document
 
 
 def save_topology(topology: Topology, path: str | Path) -> None:
@@ -126,10 +125,8 @@ def save_topology(topology: Topology, path: str | Path) -> None:
         raise FormatError(
             f"{path}: a topology is saved as .yaml, .yml or .json, not as {path.suffix or 'this'!r}"
         )
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 def topology_to_dict(topology: Topology) -> dict[str, Any]:
@@ -187,9 +184,11 @@ def topology_from_dict(document: Mapping[str, Any]) -> Topology:
     """
     try:
         if "npus_count" in document:
-            return _from_astra_sim(msgspec.convert(dict(document), _AstraSim))
-        return _from_struct(msgspec.convert(dict(document), _Topology))
-    except (msgspec.ValidationError, PcclError) as error:
+            return _from_astra_sim(converted(document, _AstraSim))
+        return _from_struct(converted(document, TopologyFile))
+    except FormatError:
+        raise
+    except PcclError as error:
         raise FormatError(str(error)) from error
 
 
@@ -202,7 +201,7 @@ def _switch_to_dict(topology: Topology, device: int) -> dict[str, Any]:
     return document
 
 
-def _from_struct(given: _Topology) -> Topology:
+def _from_struct(given: TopologyFile) -> Topology:
     names = [f"npu{i}" for i in range(given.npus)] if isinstance(given.npus, int) else given.npus
     switches = [
         Switch(s.name or f"switch{i}", s.buffer, s.multicast) for i, s in enumerate(given.switches)
@@ -212,52 +211,54 @@ def _from_struct(given: _Topology) -> Topology:
     }
     numbers |= {i: i for i in range(len(names) + len(switches))}
     links = []
-    for i, wire in enumerate(given.links):
-        links += _from_link(wire, numbers, f"$.links[{i}]")
+    for i, entry in enumerate(given.links):
+        links += _from_link(entry, numbers, f"$.links[{i}]")
     topology = Topology.from_links(names, links, switches, name=given.name, shape=given.shape)
+    if not given.absent:
+        return topology
+    kind = topology.kind.copy()
     for i, device in enumerate(given.absent):
         if not 0 <= device < topology.num_devices:
-            raise _at(f"there is no device {device}", f"$.absent[{i}]")
-    gone = np.isin(np.arange(topology.num_devices), given.absent)
-    return (
-        replace(topology, kind=np.where(gone, np.int8(ABSENT), topology.kind))
-        if given.absent
-        else topology
-    )
+            raise FormatError(f"there is no device {device}", f"$.absent[{i}]")
+        kind[device] = ABSENT
+    return replace(topology, kind=kind)
 
 
-def _from_link(wire: _Link, numbers: Mapping[_Device, int], path: str) -> list[Link]:
+def _from_link(entry: LinkEntry, numbers: Mapping[_Device, int], place: str) -> list[Link]:
     for field in ("src", "dst"):
-        if getattr(wire, field) not in numbers:
-            raise _at(f"there is no device {getattr(wire, field)!r}", f"{path}.{field}")
-    src, dst = numbers[wire.src], numbers[wire.dst]
+        if getattr(entry, field) not in numbers:
+            raise FormatError(f"there is no device {getattr(entry, field)!r}", f"{place}.{field}")
+    src = numbers[entry.src]
+    dst = numbers[entry.dst]
+    with placed(place):
+        _check_ends(src, dst, "a device")
+        speed = _speed(entry.bandwidth, entry.latency)
+    links = [Link(src, dst, *speed, entry.exclusive)]
+    if entry.both:
+        links.append(Link(dst, src, *speed, entry.exclusive))
+    return links * entry.count
+
+
+def _check_ends(src: _Device, dst: _Device, name: str) -> None:
     if src == dst:
-        raise _at("the link leads from a device to itself", path)
-    try:
-        bandwidth = parse(BytesPerSecond, wire.bandwidth)
-        latency = parse(Picoseconds, wire.latency, "latency")
-    except PcclError as error:  # which begins with "bandwidth" or "latency"
-        raise _at(str(error), path) from error
-    if not bandwidth:
-        raise _at("the bandwidth must be positive", path)
-    there, back = (
-        Link(a, b, bandwidth, latency, wire.exclusive) for a, b in ((src, dst), (dst, src))
-    )
-    return ([there, back] if wire.both else [there]) * wire.count
+        raise FormatError(f"the link leads from {name} to itself")
 
 
-def _at(problem: str, path: str) -> FormatError:
-    return FormatError(f"{problem} - at `{path}`")  # as msgspec says it
+def _speed(bandwidth: object, latency: object) -> tuple[BytesPerSecond, Picoseconds]:
+    delay = parse(Picoseconds, latency, "latency")
+    speed = parse(BytesPerSecond, bandwidth)
+    if not speed:
+        raise FormatError("the bandwidth must be positive")
+    return speed, delay
 
 
 def _from_astra_sim(given: _AstraSim) -> Topology:
     makers = {"Ring": ring, "FullyConnected": fully_connected, "Switch": switch}
     dimensions = len(given.topology)
     for field in ("topology", "npus_count", "bandwidth", "latency"):
-        if len(getattr(given, field)) != dimensions or not dimensions:
-            raise _at(
-                f"{len(getattr(given, field))} entries for {dimensions} dimensions", f"$.{field}"
-            )
+        entries = len(getattr(given, field))
+        if entries != dimensions or not dimensions:
+            raise FormatError(f"{entries} entries for {dimensions} dimensions", f"$.{field}")
     factors = [
         makers[kind](
             npus,
@@ -303,13 +304,10 @@ def _from_edges(text: str, path: Path) -> Topology:
 def _edge(words: list[str]) -> tuple[_Device, _Device, BytesPerSecond, Picoseconds]:
     if len(words) != 4:
         raise FormatError(f"expected 'src dst latency bandwidth', not {' '.join(words)!r}")
-    src, dst = _edge_end(words[0]), _edge_end(words[1])
-    if src == dst:
-        raise FormatError(f"the link leads from {words[0]} to itself")
-    latency, bandwidth = parse(Picoseconds, words[2], "latency"), parse(BytesPerSecond, words[3])
-    if not bandwidth:
-        raise FormatError("the bandwidth must be positive")
-    return src, dst, bandwidth, latency
+    src = _edge_end(words[0])
+    dst = _edge_end(words[1])
+    _check_ends(src, dst, words[0])
+    return src, dst, *_speed(words[3], words[2])
 
 
 def _edge_end(word: str) -> _Device:
@@ -325,50 +323,3 @@ def _edge_end(word: str) -> _Device:
     raise FormatError(
         f"{word!r} is neither the number of an NPU nor the name of a switch, which starts with s"
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise FormatError(f"{path}: {error}") from error
-
-
-def _read_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_no_duplicates)
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(
-            f"the key {next(key for key in keys if keys.count(key) > 1)!r} appears twice"
-        )
-    return document
-
-
-def _read_yaml(text: str) -> Any:
-    import yaml
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """Refuses duplicate keys, of which YAML would silently take the last."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen = set()
-            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-                if key.value in seen:
-                    problem = f"the key {key.value!r} appears twice"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-                seen.add(key.value)
-            return super().construct_mapping(node, deep)
-
-    try:
-        return yaml.load(text, Loader=Loader)
-    except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise ValueError(f"{line}{error.problem}") from error
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error

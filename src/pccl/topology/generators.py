@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pccl.errors import TopologyError
-from pccl.topology.core import ABSENT, Link, Switch, Topology
+from pccl.topology.core import ABSENT, LINK_COLUMNS, Link, Switch, Topology
 from pccl.units import Bandwidth, Time, whole
 
 __all__ = [
@@ -36,7 +36,9 @@ __all__ = [
 
 BANDWIDTH: Bandwidth = "50GiB/s"
 LATENCY: Time = "500ns"
-_MOST_LINKS = 10_000_000  # a typing error should not fill the memory with links
+# A typing error should not fill the memory with links.
+_MOST_LINKS = 10_000_000
+Pairs: TypeAlias = list[tuple[int, int]]
 
 
 def line(
@@ -50,7 +52,7 @@ def line(
     Topology('line:4': 4 NPUs, 6 links, 50GB/s, 500ns)
     """
     pairs = [(i, i + 1) for i in range(_positive(npus, "line") - 1)]
-    return _joined(npus, pairs, bandwidth, latency, exclusive, f"line:{npus}")
+    return _joined(f"line:{npus}", npus, [pairs], bandwidth, latency, exclusive)
 
 
 def ring(
@@ -70,15 +72,13 @@ def ring(
     >>> ring(4, unidirectional=True)
     Topology('ring:4,unidirectional': 4 NPUs, 4 links, 50GiB/s, 500ns)
     """
-    _positive(npus, "ring")
+    pairs = [(i, (i + 1) % npus) for i in range(_positive(npus, "ring"))]
     if unidirectional:
-        ahead = [
-            Link(i, (i + 1) % npus, bandwidth, latency, exclusive)
-            for i in range(npus if npus > 1 else 0)
-        ]
+        ahead = [Link(a, b, bandwidth, latency, exclusive) for a, b in pairs if a != b]
         return Topology.from_links(npus, ahead, name=f"ring:{npus},unidirectional")
-    pairs = [(i, (i + 1) % npus) for i in range(npus if npus > 2 else npus - 1)]
-    return _joined(npus, pairs, bandwidth, latency, exclusive, f"ring:{npus}")
+    if npus <= 2:
+        pairs.pop()
+    return _joined(f"ring:{npus}", npus, [pairs], bandwidth, latency, exclusive)
 
 
 def fully_connected(
@@ -91,9 +91,9 @@ def fully_connected(
     >>> fully_connected(4)
     Topology('fully-connected:4': 4 NPUs, 12 links, 50GiB/s, 500ns)
     """
-    _affordable(_positive(npus, "fully connected network") * (npus - 1), "fully connected network")
+    affordable(_positive(npus, "fully connected network") * (npus - 1), "fully connected network")
     pairs = list(combinations(range(npus), 2))
-    return _joined(npus, pairs, bandwidth, latency, exclusive, f"fully-connected:{npus}")
+    return _joined(f"fully-connected:{npus}", npus, [pairs], bandwidth, latency, exclusive)
 
 
 def switch(
@@ -113,8 +113,8 @@ def switch(
     Topology('switch:8': 8 NPUs, 1 switch, 16 links, 400GB/s, 500ns)
     """
     pairs = [(i, npus) for i in range(_positive(npus, "switch"))]
-    hub = [Switch(buffer=buffer, multicast=multicast)]
-    return _joined(npus, pairs, bandwidth, latency, exclusive, f"switch:{npus}", hub)
+    hubs = [Switch(buffer=buffer, multicast=multicast)]
+    return _joined(f"switch:{npus}", npus, [pairs], bandwidth, latency, exclusive, hubs)
 
 
 def product(*factors: Topology, name: str | None = None) -> Topology:
@@ -131,35 +131,35 @@ def product(*factors: Topology, name: str | None = None) -> Topology:
         raise TopologyError(
             "a product of damaged topologies is not defined; take devices out of the product instead"
         )
-    shape = tuple(size for factor in factors for size in factor.shape)
     counts = [factor.num_npus for factor in factors]
     npus = math.prod(counts)
-    _affordable(sum(npus // factor.num_npus * factor.num_links for factor in factors), "product")
+    affordable(sum(npus // factor.num_npus * factor.num_links for factor in factors), "product")
     numbers = np.arange(npus).reshape(counts)
-    devices = numbers.size
-    columns: dict[str, list[Any]] = {
-        c: [] for c in ("src", "dst", "latency", "bandwidth", "exclusive")
-    }
+    columns: dict[str, list[Any]] = {key: [] for key in LINK_COLUMNS}
     hubs: list[Switch] = []
     for dimension, factor in enumerate(factors):
+        # Every row along this dimension is a copy of the factor: its NPUs, then switches of its own.
         rows = np.moveaxis(numbers, dimension, -1).reshape(-1, factor.num_npus)
-        hub_count = len(factor.switches)
-        own_hubs = devices + np.arange(len(rows) * hub_count).reshape(len(rows), hub_count)
-        members = np.concatenate([rows, own_hubs], axis=1)
-        devices += own_hubs.size
-        columns["src"].append(members[:, factor.src].ravel())
-        columns["dst"].append(members[:, factor.dst].ravel())
-        for column in ("latency", "bandwidth", "exclusive"):
-            columns[column].append(np.tile(getattr(factor, column), len(rows)))
+        first = npus + len(hubs)
         for row in range(len(rows)):
             for s in factor.switches.tolist():
                 label = f"dim{dimension}.{row}.{factor.labels[s]}"
                 hubs.append(Switch(label, int(factor.buffer[s]) or None, bool(factor.multicast[s])))
+        own_hubs = np.arange(first, npus + len(hubs)).reshape(len(rows), -1)
+        members = np.concatenate([rows, own_hubs], axis=1)
+        for key, parts in columns.items():
+            column = getattr(factor, key)
+            is_end = key in ("src", "dst")
+            parts.append(members[:, column].ravel() if is_end else np.tile(column, len(rows)))
     frame = Topology.from_links(
-        numbers.size, [], hubs, name=name or " x ".join(f.name for f in factors), shape=shape
+        npus,
+        [],
+        hubs,
+        name=name or " x ".join(factor.name for factor in factors),
+        shape=[size for factor in factors for size in factor.shape],
     )
-    joined: dict[str, Any] = {column: np.concatenate(parts) for column, parts in columns.items()}
-    return replace(frame, **joined)
+    links: dict[str, Any] = {key: np.concatenate(parts) for key, parts in columns.items()}
+    return replace(frame, **links)
 
 
 def grid(
@@ -245,7 +245,7 @@ def hypercube(
     >>> hypercube(6)
     Topology('hypercube:6': 64 NPUs, 384 links, 50GiB/s, 500ns)
     """
-    _affordable(dimensions << min(_positive(dimensions, "hypercube"), 64), "hypercube")
+    affordable(dimensions << min(_positive(dimensions, "hypercube"), 64), "hypercube")
     shape = (2,) * dimensions
     name = f"hypercube:{dimensions}"
     return grid(
@@ -301,24 +301,18 @@ def leaf_spine(
     >>> leaf_spine(4, 8, 2, bandwidth=("50GB/s", "200GB/s"))
     Topology('leaf-spine:4x8x2': 32 NPUs, 6 switches, 80 links, 50GB/s to 200GB/s, 500ns)
     """
-    for count, what in ((leaves, "leaves"), (npus_per_leaf, "NPUs per leaf"), (spines, "spines")):
-        _positive(count, f"leaf-spine ({what})")
+    _positive(leaves, "leaf-spine (leaves)")
+    _positive(npus_per_leaf, "leaf-spine (NPUs per leaf)")
+    _positive(spines, "leaf-spine (spines)")
     npus = leaves * npus_per_leaf
-    down, up = _per_dimension(bandwidth, 2, "bandwidth")
-    near, far = _per_dimension(latency, 2, "latency")
-    links = [
-        wire
-        for i in range(npus)
-        for wire in _both(i, npus + i // npus_per_leaf, down, near, exclusive)
-    ]
-    for leaf in range(leaves):
-        for spine in range(spines):
-            links += _both(npus + leaf, npus + leaves + spine, up, far, exclusive)
-    names = [f"leaf{i}" for i in range(leaves)] + [f"spine{i}" for i in range(spines)]
-    hubs = [Switch(label, buffer, multicast) for label in names]
-    return Topology.from_links(
-        npus, links, hubs, name=f"leaf-spine:{leaves}x{npus_per_leaf}x{spines}"
-    )
+    affordable(2 * (npus + leaves * spines), "leaf-spine")
+    first_spine = npus + leaves
+    to_leaf = [(i, npus + i // npus_per_leaf) for i in range(npus)]
+    to_spine = [(npus + i, first_spine + j) for i in range(leaves) for j in range(spines)]
+    labels = [f"leaf{i}" for i in range(leaves)] + [f"spine{i}" for i in range(spines)]
+    hubs = [Switch(label, buffer, multicast) for label in labels]
+    name = f"leaf-spine:{leaves}x{npus_per_leaf}x{spines}"
+    return _joined(name, npus, [to_leaf, to_spine], bandwidth, latency, exclusive, hubs)
 
 
 def fat_tree(
@@ -341,17 +335,20 @@ def fat_tree(
         raise TopologyError(f"a fat tree needs an even number of ports, at least 2, not {arity!r}")
     half = arity // 2
     npus = arity * half * half
-    _affordable(6 * npus, "fat tree")
-    edge, middle, core = npus, npus + arity * half, npus + 2 * arity * half
+    affordable(6 * npus, "fat tree")
+    # The switches of a level are numbered pod by pod, after the NPUs and the levels below.
+    edge = npus
+    middle = edge + arity * half
+    core = middle + arity * half
     pairs = [(i, edge + i // half) for i in range(npus)]
     for pod in range(arity):
         for a in range(half):
             pairs += [(edge + pod * half + a, middle + pod * half + b) for b in range(half)]
             pairs += [(middle + pod * half + a, core + a * half + b) for b in range(half)]
-    names = [f"{level}{i}" for level, n in (("edge", arity * half), ("middle", arity * half), ("core", half * half))
-             for i in range(n)]  # fmt: skip
-    hubs = [Switch(label, buffer, multicast) for label in names]
-    return _joined(npus, pairs, bandwidth, latency, exclusive, f"fat-tree:{arity}", hubs)
+    levels = {"edge": arity * half, "middle": arity * half, "core": half * half}
+    labels = [f"{level}{i}" for level, count in levels.items() for i in range(count)]
+    hubs = [Switch(label, buffer, multicast) for label in labels]
+    return _joined(f"fat-tree:{arity}", npus, [pairs], bandwidth, latency, exclusive, hubs)
 
 
 def dragonfly(
@@ -374,72 +371,60 @@ def dragonfly(
     >>> dragonfly(5, 4, 2)
     Topology('dragonfly:5x4x2': 40 NPUs, 20 switches, 160 links, 50GiB/s, 500ns)
     """
-    for count, what in (
-        (groups, "groups"),
-        (routers_per_group, "routers"),
-        (npus_per_router, "NPUs per router"),
-    ):
-        _positive(count, f"dragonfly ({what})")
+    _positive(groups, "dragonfly (groups)")
+    _positive(routers_per_group, "dragonfly (routers)")
+    _positive(npus_per_router, "dragonfly (NPUs per router)")
     npus = groups * routers_per_group * npus_per_router
-    _affordable(2 * npus + groups * (routers_per_group**2 + groups), "dragonfly")
-    bandwidths = _per_dimension(bandwidth, 3, "bandwidth")
-    latencies = _per_dimension(latency, 3, "latency")
-    tiers: list[list[tuple[int, int]]] = [
-        [(i, npus + i // npus_per_router) for i in range(npus)],
-        [],
-        [],
+    affordable(2 * npus + groups * (routers_per_group**2 + groups), "dragonfly")
+    to_router = [(i, npus + i // npus_per_router) for i in range(npus)]
+    first = [npus + group * routers_per_group for group in range(groups)]
+    inside = [
+        (router + a, router + b)
+        for router in first
+        for a, b in combinations(range(routers_per_group), 2)
     ]
-    for group in range(groups):
-        first = npus + group * routers_per_group
-        tiers[1] += [(first + a, first + b) for a, b in combinations(range(routers_per_group), 2)]
+    between = []
     for a, b in combinations(range(groups), 2):
         # The links of a group go to the others in circular order and take its routers in turn.
-        router_a, router_b = (
-            (b - a - 1) % routers_per_group,
-            (a - b - 1) % groups % routers_per_group,
-        )
-        tiers[2].append(
-            (npus + a * routers_per_group + router_a, npus + b * routers_per_group + router_b)
-        )
-    links = [
-        wire
-        for pairs, b, a in zip(tiers, bandwidths, latencies, strict=True)
-        for pair in pairs
-        for wire in _both(*pair, b, a, exclusive)
-    ]
-    names = [f"router{g}.{r}" for g in range(groups) for r in range(routers_per_group)]
-    hubs = [Switch(label, buffer, multicast) for label in names]
+        router_a = (b - a - 1) % routers_per_group
+        router_b = (a - b - 1) % groups % routers_per_group
+        between.append((first[a] + router_a, first[b] + router_b))
+    labels = [f"router{g}.{r}" for g in range(groups) for r in range(routers_per_group)]
+    hubs = [Switch(label, buffer, multicast) for label in labels]
     name = f"dragonfly:{groups}x{routers_per_group}x{npus_per_router}"
-    return Topology.from_links(npus, links, hubs, name=name)
+    return _joined(name, npus, [to_router, inside, between], bandwidth, latency, exclusive, hubs)
 
 
 def _joined(
-    npus: int,
-    pairs: Sequence[tuple[int, int]],
-    bandwidth: Bandwidth,
-    latency: Time,
-    exclusive: bool,
     name: str,
+    npus: int,
+    levels: Sequence[Pairs],
+    bandwidth: Bandwidth | Sequence[Bandwidth],
+    latency: Time | Sequence[Time],
+    exclusive: bool,
     switches: Sequence[Switch] = (),
 ) -> Topology:
-    links = [wire for a, b in pairs for wire in _both(a, b, bandwidth, latency, exclusive)]
+    """Join pairs of devices in both directions; every level of them has its own bandwidth and latency."""
+    bandwidths = _per_dimension(bandwidth, len(levels), "bandwidth")
+    latencies = _per_dimension(latency, len(levels), "latency")
+    links = []
+    for pairs, speed, delay in zip(levels, bandwidths, latencies, strict=True):
+        for a, b in pairs:
+            links.append(Link(a, b, speed, delay, exclusive))
+            links.append(Link(b, a, speed, delay, exclusive))
     return Topology.from_links(npus, links, switches, name=name)
-
-
-def _both(
-    a: int, b: int, bandwidth: Bandwidth, latency: Time, exclusive: bool
-) -> tuple[Link, Link]:
-    return Link(a, b, bandwidth, latency, exclusive), Link(b, a, bandwidth, latency, exclusive)
 
 
 def _positive(count: int, what: str) -> int:
     number = whole(count)
     if number is None or number < 1:
         raise TopologyError(f"a {what} needs a positive number, not {count!r}")
+    affordable(number, what)
     return number
 
 
-def _affordable(links: int, what: str) -> None:
+def affordable(links: int, what: str) -> None:
+    """Raise if there would be too many links."""
     if links > _MOST_LINKS:
         raise TopologyError(f"this {what} has more than {_MOST_LINKS:,} links")
 

@@ -1,12 +1,14 @@
 """Topologies in one line, as typed on a command line: ``torus:8x8x8@50GB/s,500ns``.
 
-The grammar is ``name[:AxBxC][,flag...][@bandwidth[,latency]]...``; `` x `` between two such texts is their product. One
-table, :func:`zoo`, lists the names; what each accepts is read off the signature of the function that builds it.
+The grammar is ``name[:AxBxC][,option=value...][@bandwidth[,latency]]...``; `` x `` between two such texts is their
+product. One table, :func:`zoo`, lists the names; what each accepts is read off the signature of the function that
+builds it.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,7 +22,8 @@ from pccl.topology.core import Topology
 
 __all__ = ["ZooEntry", "parse_topology", "zoo"]
 
-_MOST_NPUS = 1_000_000  # a typing error should not fill the memory with NPUs
+# A typing error should not fill the memory with NPUs.
+_MOST_NPUS = 1_000_000
 FILE_SUFFIXES = (".yaml", ".yml", ".json", ".txt", ".edges")
 
 
@@ -50,13 +53,21 @@ class ZooEntry:
     build: Callable[..., Topology] = field(repr=False)
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        """The flags that may follow the arguments."""
-        return tuple(flag for flag in inspect.signature(self.build).parameters if flag in _FLAGS)
+    def usage(self) -> str:
+        """The name with its arguments."""
+        if self.arguments.startswith("["):
+            return f"{self.name}[:{self.arguments[1:]}"
+        return f"{self.name}:{self.arguments}"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that may follow the arguments, as ``option=value``."""
+        parameters = inspect.signature(self.build).parameters.values()
+        return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "name")
 
 
 def zoo() -> list[ZooEntry]:
-    """Every topology that has a name.
+    """Return every topology that has a name.
 
     Examples
     --------
@@ -76,6 +87,8 @@ def parse_topology(text: str) -> Topology:
     --------
     >>> parse_topology("torus:8x8x8@50GB/s,500ns")
     Topology('torus:8x8x8': 512 NPUs, 3072 links, 50GB/s, 500ns)
+    >>> parse_topology("switch:8,bandwidth=50GB/s,latency=1us")
+    Topology('switch:8': 8 NPUs, 1 switch, 16 links, 50GB/s, 1us)
     >>> parse_topology("switch2d:8x4@400GB/s,500ns@50GB/s,2us")
     Topology('switch2d:8x4': 32 NPUs, 12 switches, 128 links, 50GB/s to 400GB/s, 500ns to 2us)
     >>> parse_topology("line:2 x ring:4")
@@ -98,86 +111,90 @@ def parse_topology(text: str) -> Topology:
 
 
 def _name(text: str) -> str:
-    return (
-        text.partition("@")[0].partition(",")[0].partition(":")[0].strip().lower().replace("_", "-")
-    )
+    return re.split("[@,:]", text)[0].strip().lower().replace("_", "-")
 
 
 def _parse_one(text: str) -> Topology:
     name = _name(text)
     if name not in _ZOO:
-        raise TopologyError(f"there is no {name!r}; {_nearest(name)}")
+        near = get_close_matches(name, _ZOO, n=3)
+        hint = f"known are {', '.join(_ZOO)}, and files"
+        if near:
+            hint = f"did you mean {' or '.join(map(repr, near))}?"
+        raise TopologyError(f"there is no {name!r}; {hint}")
     entry = _ZOO[name]
-    head, *parts = text.split("@")
-    what, *flags = head.split(",")
-    arguments = _arguments(entry, what.partition(":")[2].strip())
-    keywords = _flags(entry, flags) | _speeds(entry, parts, len(arguments))
+    head, *speeds = text.split("@")
+    what, *options = head.split(",")
+    numbers = what.partition(":")[2].strip()
+    keywords = _read_options(entry, options)
+    arguments = _read_arguments(entry, numbers, keywords)
+    for option, value in _read_speeds(entry, speeds, len(arguments)).items():
+        if option in keywords:
+            raise TopologyError(f"the {option} is given twice")
+        keywords[option] = value
     return entry.build(*arguments, **keywords)
 
 
-def _nearest(name: str) -> str:
-    near = get_close_matches(name, _ZOO, n=3)
-    return (
-        f"did you mean {' or '.join(map(repr, near))}?"
-        if near
-        else f"known are {', '.join(_ZOO)}, and files"
-    )
-
-
-def _arguments(entry: ZooEntry, text: str) -> list[int]:
-    numbers = [_whole(word) for word in text.split("x")] if text else []
-    parameters = [
-        p
-        for p in inspect.signature(entry.build).parameters.values()
-        if p.kind is not p.KEYWORD_ONLY
-    ]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        fits = len(numbers) > 0
-    else:
-        fits = sum(p.default is p.empty for p in parameters) <= len(numbers) <= len(parameters)
-    if not fits or not all(numbers):
+def _read_arguments(entry: ZooEntry, text: str, keywords: Mapping[str, Any]) -> list[int]:
+    """The numbers after the colon; `keywords` may give some of them by name."""
+    numbers = [_positive(word) for word in text.split("x")] if text else []
+    try:
+        counts = inspect.signature(entry.build).bind(*numbers, **keywords).args
+        fits = all(numbers) and (len(counts) > 0 or entry.arguments == _BOXES)
+    except TypeError:
+        fits = False
+    if not fits:
         usage = f"{entry.name}:{entry.arguments}, for example {entry.example}"
         raise TopologyError(f"{text!r} does not describe a {entry.name}; write {usage}")
-    if prod(numbers) * (_MOST_IN_A_BOX if entry.arguments == _BOXES else 1) > _MOST_NPUS:
+    if prod(counts) * (_MOST_IN_A_BOX if entry.arguments == _BOXES else 1) > _MOST_NPUS:
         raise TopologyError(f"this is beyond {_MOST_NPUS:,} NPUs")
     return numbers
 
 
-def _whole(word: str) -> int:
+def _positive(word: str) -> int:
     """Return a positive whole number of at most nine digits, or zero when it is not one."""
     word = word.strip()
     return int(word) if word.isascii() and word.isdecimal() and len(word) < 10 else 0
 
 
-def _flags(entry: ZooEntry, flags: list[str]) -> dict[str, Any]:
+def _read_options(entry: ZooEntry, texts: list[str]) -> dict[str, Any]:
+    parameters = inspect.signature(entry.build).parameters.values()
+    counts = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    known = [*counts, *entry.options]
     keywords: dict[str, Any] = {}
-    for flag in flags:
-        name, _, value = (word.strip() for word in flag.partition("="))
-        if name not in entry.flags:
-            known = f"its flags are {', '.join(entry.flags)}" if entry.flags else "it has none"
-            raise TopologyError(f"{entry.name} has no flag {name!r}; {known}")
+    for text in texts:
+        name, _, value = (word.strip() for word in text.partition("="))
+        if name not in known:
+            its = f"its options are {', '.join(known)}" if known else "it has none"
+            raise TopologyError(f"{entry.name} has no option {name!r}; {its}")
         if name in keywords:
-            raise TopologyError(f"the flag {name!r} is given twice")
-        keywords[name] = _FLAGS[name](value, name)
+            raise TopologyError(f"the option {name!r} is given twice")
+        read = _READERS.get(name, _count)
+        # Several values are for the dimensions or levels of the network; the "/s" of a bandwidth does not part them.
+        values = [read(one, name) for one in re.split(r"/(?!s(?:/|$))", value)]
+        keywords[name] = values if len(values) > 1 else values[0]
     return keywords
 
 
-def _speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str, Any]:
+def _read_speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str, Any]:
+    """Bandwidth and latency from the parts with an @."""
     if not parts:
         return {}
     if not entry.speeds:
         raise TopologyError(f"{entry.name} has links of known speed; leave out '@{parts[0]}'")
     several = dimensions if entry.speeds == _EACH_DIMENSION else len(entry.speeds)
     if len(parts) not in (1, several):
+        levels = ", ".join(entry.speeds)
         raise TopologyError(
-            f"{len(parts)} parts with '@': give one for all links, or one for: {', '.join(entry.speeds)}"
+            f"{len(parts)} parts with '@': give one for all links, or one for: {levels}"
         )
-    bandwidths, latencies = [], []
+    bandwidths = []
+    latencies = []
     for part in parts:
         bandwidth, *rest = (word.strip() for word in part.split(","))
         if len(rest) > 1:
             raise TopologyError(
-                f"'@{part}' is not '@bandwidth' or '@bandwidth,latency' (flags go before the first '@')"
+                f"'@{part}' is not '@bandwidth' or '@bandwidth,latency' (options go before the first '@')"
             )
         bandwidths.append(bandwidth)
         latencies.append(rest[0] if rest else generators.LATENCY)
@@ -192,27 +209,29 @@ def _yes_no(value: str, name: str) -> bool:
     return value != "no"
 
 
-def _yes_no_each(value: str, name: str) -> bool | list[bool]:
-    answers = [_yes_no(answer, name) for answer in value.split("/")]
-    return answers if len(answers) > 1 else answers[0]
+def _count(value: str, name: str) -> int:
+    if not _positive(value):
+        what = "a positive number of chunks" if name == "buffer" else "a positive number"
+        raise TopologyError(f"{name} is {what}, not {value!r}")
+    return _positive(value)
 
 
-def _chunks(value: str, name: str) -> int:
-    if not _whole(value):
-        raise TopologyError(f"{name} is a positive number of chunks, not {value!r}")
-    return _whole(value)
+def _quantity(value: str, name: str) -> str:
+    if not value:
+        raise TopologyError(f"{name} needs a value, such as {name}={_QUANTITIES[name]}")
+    return value
 
 
-_FLAGS: Mapping[str, Callable[[str, str], Any]] = {
-    "wrap": _yes_no_each,
-    "unidirectional": _yes_no,
-    "exclusive": _yes_no,
-    "buffer": _chunks,
-    "multicast": _yes_no,
+# How the values of options are read; all others are numbers.
+_QUANTITIES = {"bandwidth": "50GB/s", "latency": "500ns"}
+_READERS: Mapping[str, Callable[[str, str], Any]] = {
+    **dict.fromkeys(_QUANTITIES, _quantity),
+    **dict.fromkeys(("wrap", "unidirectional", "exclusive", "multicast"), _yes_no),
 }
 _EVERY_LINK = ("every link",)
 _EACH_DIMENSION = ("each dimension",)
-_BOXES, _MOST_IN_A_BOX = "[boxes]", 16
+_BOXES = "[boxes]"
+_MOST_IN_A_BOX = 16
 
 # fmt: off
 _ZOO = {entry.name: entry for entry in (

@@ -7,18 +7,16 @@ one, the docstring says so. Several boxes have the shape ``(boxes, NPUs per box)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from pccl.errors import TopologyError
 from pccl.topology.core import Link, Switch, Topology
-from pccl.topology.generators import grid
-from pccl.units import Bandwidth, Time
+from pccl.topology.generators import affordable, grid
+from pccl.units import Bandwidth, Time, whole
 
 __all__ = ["dgx1", "dgx2", "dgx_a100", "hgx_h100", "mi250", "ndv2", "tpu_v4", "tpu_v5e", "tpu_v5p"]
 
-Wire: TypeAlias = tuple[
-    int | str, int | str, Bandwidth, Time
-]  # from and to: the number of an NPU or a switch's name
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 
 # The hybrid cube mesh of eight V100: two NVLinks, taken as one of twice the bandwidth, or one NVLink.
@@ -50,12 +48,14 @@ def dgx1(boxes: int = 1) -> Topology:
     >>> dgx1(2)
     Topology('dgx1:2': 16 NPUs, 9 switches, 112 links, 12.5GB/s to 50GB/s, 0ps to 1.3us)
     """
-    wires = _in_every_box(_CUBE_MESH, boxes, 8, "700ns")
-    for nic in range(4 * boxes if boxes > 1 else 0):
-        name = f"nic{nic}"
-        wires += _both(2 * nic, name, "16GB/s", "0ns") + _both(2 * nic + 1, name, "16GB/s", "0ns")
-        wires += _both(name, "infiniband", "12.5GB/s", "1.3us")
-    return _machine("dgx1", boxes, 8, wires)
+    machine = _Machine("dgx1", boxes, 8)
+    machine.join_in_boxes(_CUBE_MESH, "700ns")
+    for npu in machine.npus_with_network:
+        nic = f"nic{npu // 2}"
+        machine.join(npu, nic, "16GB/s", "0ns")
+        if npu % 2:
+            machine.join(nic, "infiniband", "12.5GB/s", "1.3us")
+    return machine.topology()
 
 
 def ndv2(boxes: int = 1) -> Topology:
@@ -70,13 +70,15 @@ def ndv2(boxes: int = 1) -> Topology:
     >>> ndv2(4)
     Topology('ndv2:4': 32 NPUs, 1 switch, 136 links, 12.5GB/s to 50GB/s, 700ns to 1.3us)
     """
-    wires = _in_every_box(_CUBE_MESH, boxes, 8, "700ns")
-    if boxes == 2:
-        wires += [(0, 9, "12.5GB/s", "1.3us"), (8, 1, "12.5GB/s", "1.3us")]
-    for first in range(0, 8 * boxes if boxes > 2 else 0, 8):
-        wires.append((first, "infiniband", "12.5GB/s", "1.3us"))
-        wires.append(("infiniband", first + 1, "12.5GB/s", "1.3us"))
-    return _machine("ndv2", boxes, 8, wires)
+    machine = _Machine("ndv2", boxes, 8)
+    machine.join_in_boxes(_CUBE_MESH, "700ns")
+    for first in machine.npus_with_network[::8]:
+        if boxes == 2:
+            machine.link(first, (first + 8) % 16 + 1, "12.5GB/s", "1.3us")
+        else:
+            machine.link(first, "infiniband", "12.5GB/s", "1.3us")
+            machine.link("infiniband", first + 1, "12.5GB/s", "1.3us")
+    return machine.topology()
 
 
 def dgx2(boxes: int = 1) -> Topology:
@@ -92,14 +94,16 @@ def dgx2(boxes: int = 1) -> Topology:
     >>> dgx2(4)
     Topology('dgx2:4': 64 NPUs, 12 switches, 192 links, 12.5GB/s to 125GB/s, 350ns to 1.3us)
     """
-    wires = _on_nvswitches(boxes, 16, "125GB/s", "350ns")
-    npus = 16 * boxes
-    if boxes == 2:
-        wires += [(odd, (odd - 1 + 16) % npus, "12.5GB/s", "2.6us") for odd in range(1, npus, 2)]
-    for odd in range(1, npus if boxes > 2 else 0, 2):
-        rail = f"infiniband{odd % 16 // 2}"
-        wires += [(odd, rail, "12.5GB/s", "1.3us"), (rail, odd - 1, "12.5GB/s", "1.3us")]
-    return _machine("dgx2", boxes, 16, wires)
+    machine = _Machine("dgx2", boxes, 16)
+    machine.join_to_nvswitches("125GB/s", "350ns")
+    for odd in machine.npus_with_network[1::2]:
+        if boxes == 2:
+            machine.link(odd, (odd - 1 + 16) % 32, "12.5GB/s", "2.6us")
+        else:
+            rail = f"infiniband{odd % 16 // 2}"
+            machine.link(odd, rail, "12.5GB/s", "1.3us")
+            machine.link(rail, odd - 1, "12.5GB/s", "1.3us")
+    return machine.topology()
 
 
 def dgx_a100(boxes: int = 1) -> Topology:
@@ -112,10 +116,11 @@ def dgx_a100(boxes: int = 1) -> Topology:
     >>> dgx_a100(2)
     Topology('a100:2': 16 NPUs, 4 switches, 64 links, 25GB/s to 300GB/s, 0ps)
     """
-    wires = _on_nvswitches(boxes, 8, "300GB/s", "0ns")
-    for npu in range(8 * boxes if boxes > 1 else 0):
-        wires += _both(npu, f"infiniband{npu % 2}", "25GB/s", "0ns")
-    return _machine("a100", boxes, 8, wires)
+    machine = _Machine("a100", boxes, 8)
+    machine.join_to_nvswitches("300GB/s", "0ns")
+    for npu in machine.npus_with_network:
+        machine.join(npu, f"infiniband{npu % 2}", "25GB/s", "0ns")
+    return machine.topology()
 
 
 def hgx_h100(boxes: int = 1) -> Topology:
@@ -128,10 +133,11 @@ def hgx_h100(boxes: int = 1) -> Topology:
     >>> hgx_h100(4)
     Topology('h100:4': 32 NPUs, 12 switches, 128 links, 50GB/s to 400GiB/s, 936.25ns to 1us)
     """
-    wires = _on_nvswitches(boxes, 8, "400GiB/s", "936.25ns")
-    for npu in range(8 * boxes if boxes > 1 else 0):
-        wires += _both(npu, f"rail{npu % 8}", "50GB/s", "1us")
-    return _machine("h100", boxes, 8, wires)
+    machine = _Machine("h100", boxes, 8)
+    machine.join_to_nvswitches("400GiB/s", "936.25ns")
+    for npu in machine.npus_with_network:
+        machine.join(npu, f"rail{npu % 8}", "50GB/s", "1us")
+    return machine.topology()
 
 
 def mi250(boxes: int = 1) -> Topology:
@@ -146,10 +152,11 @@ def mi250(boxes: int = 1) -> Topology:
     >>> mi250(2)
     Topology('mi250:2': 32 NPUs, 1 switch, 176 links, 16GB/s to 200GB/s, 0ps)
     """
-    wires = _in_every_box(_MI250, boxes, 16, "0ns")
-    for npu in range(16 * boxes if boxes > 1 else 0):
-        wires += _both(npu, "infiniband", "16GB/s", "0ns")
-    return _machine("mi250", boxes, 16, wires)
+    machine = _Machine("mi250", boxes, 16)
+    machine.join_in_boxes(_MI250, "0ns")
+    for npu in machine.npus_with_network:
+        machine.join(npu, "infiniband", "16GB/s", "0ns")
+    return machine.topology()
 
 
 def tpu_v4(*shape: int) -> Topology:
@@ -194,58 +201,59 @@ def tpu_v5p(*shape: int) -> Topology:
 def _tpu(name: str, shape: tuple[int, ...], dimensions: int, bandwidth: Bandwidth) -> Topology:
     if len(shape) != dimensions:
         raise TopologyError(f"a {name} has {dimensions} dimensions, not {len(shape)}")
-    return grid(
-        *shape,
-        wrap=True,
-        bandwidth=bandwidth,
-        latency="500ns",
-        name=f"{name}:{'x'.join(map(str, shape))}",
-    )
+    name = f"{name}:{'x'.join(map(str, shape))}"
+    return grid(*shape, wrap=True, bandwidth=bandwidth, latency="500ns", name=name)
 
 
-def _machine(name: str, boxes: int, npus_per_box: int, wires: list[Wire]) -> Topology:
-    """Number the switches, which are named in ``wires``, in order of appearance."""
-    if not isinstance(boxes, int) or boxes < 1:
-        raise TopologyError(f"a {name} needs a positive number of boxes, not {boxes!r}")
-    npus = boxes * npus_per_box
-    numbers: dict[int | str, int] = {npu: npu for npu in range(npus)}
-    for wire in wires:
-        for end in wire[:2]:
-            numbers.setdefault(end, len(numbers))
-    return Topology.from_links(
-        npus,
-        [
-            Link(numbers[src], numbers[dst], bandwidth, latency)
-            for src, dst, bandwidth, latency in wires
-        ],
-        [Switch(end) for end in numbers if isinstance(end, str)],
-        name=name if boxes == 1 else f"{name}:{boxes}",
-        shape=(npus,) if boxes == 1 else (boxes, npus_per_box),
-    )
+class _Machine:
+    """Boxes of NPUs that are being joined; switches are named, and numbered in the order in which they appear."""
 
+    def __init__(self, name: str, boxes: int, npus_per_box: int) -> None:
+        if whole(boxes) is None or boxes < 1:
+            raise TopologyError(f"{name} needs a positive number of boxes, not {boxes!r}")
+        affordable(boxes * npus_per_box, name)
+        self.name = name
+        self.boxes = boxes
+        self.npus_per_box = npus_per_box
+        self.npus = range(boxes * npus_per_box)
+        # One box needs no network.
+        self.npus_with_network = self.npus if boxes > 1 else range(0)
+        self.switches: dict[str, int] = {}
+        self.links: list[Link] = []
 
-def _in_every_box(
-    links: dict[str, Pairs], boxes: int, npus_per_box: int, latency: Time
-) -> list[Wire]:
-    return [
-        wire
-        for first in range(0, boxes * npus_per_box, npus_per_box)
-        for bandwidth, pairs in links.items()
-        for a, b in pairs
-        for wire in _both(first + a, first + b, bandwidth, latency)
-    ]
+    def link(self, src: int | str, dst: int | str, bandwidth: Bandwidth, latency: Time) -> None:
+        """Add a link; ends are numbers of NPUs and names of switches."""
+        self.links.append(Link(self._number(src), self._number(dst), bandwidth, latency))
 
+    def join(self, a: int | str, b: int | str, bandwidth: Bandwidth, latency: Time) -> None:
+        """Add a link in each direction."""
+        self.link(a, b, bandwidth, latency)
+        self.link(b, a, bandwidth, latency)
 
-def _on_nvswitches(
-    boxes: int, npus_per_box: int, bandwidth: Bandwidth, latency: Time
-) -> list[Wire]:
-    npus = range(boxes * npus_per_box)
-    return [
-        wire
-        for npu in npus
-        for wire in _both(npu, f"nvswitch{npu // npus_per_box}", bandwidth, latency)
-    ]
+    def join_in_boxes(self, pairs_by_bandwidth: Mapping[str, Pairs], latency: Time) -> None:
+        """Join the same pairs of NPUs in every box."""
+        for first in self.npus[:: self.npus_per_box]:
+            for bandwidth, pairs in pairs_by_bandwidth.items():
+                for a, b in pairs:
+                    self.join(first + a, first + b, bandwidth, latency)
 
+    def join_to_nvswitches(self, bandwidth: Bandwidth, latency: Time) -> None:
+        """Join every NPU to the switch of its box."""
+        for npu in self.npus:
+            self.join(npu, f"nvswitch{npu // self.npus_per_box}", bandwidth, latency)
 
-def _both(a: int | str, b: int | str, bandwidth: Bandwidth, latency: Time) -> list[Wire]:
-    return [(a, b, bandwidth, latency), (b, a, bandwidth, latency)]
+    def topology(self) -> Topology:
+        """Return what has been joined."""
+        several = self.boxes > 1
+        return Topology.from_links(
+            len(self.npus),
+            self.links,
+            map(Switch, self.switches),
+            name=f"{self.name}:{self.boxes}" if several else self.name,
+            shape=(self.boxes, self.npus_per_box) if several else (),
+        )
+
+    def _number(self, end: int | str) -> int:
+        if isinstance(end, str):
+            return self.switches.setdefault(end, len(self.npus) + len(self.switches))
+        return end

@@ -6,21 +6,19 @@ from pathlib import Path
 
 import click
 
-from pccl.cli.console import check_writable, examples, print_facts
+from pccl.cli.console import check_writable, print_facts
+from pccl.cli.options import FILE, command, output_option, quiet_option
 
-__all__ = ["import_file"]
+__all__ = ["import_"]
 
 
-@click.command(
-    "import",
-    short_help="Read a file of a runtime as an algorithm.",
-    epilog=examples(
-        "pccl import algo.xml --topology dgx1 --size 64MiB -o algo.pccl",
-        "pccl import ring.xml --topology mesh:4x4 --group 0-3 --size 4MiB -o ring.pccl",
-        "pccl import allreduce.xml --topology h100 --unroll --size 64MiB -o allreduce.pccl",
-    ),
+@command(
+    "pccl import algo.xml --topology dgx1 --size 64MiB -o algo.pccl",
+    "pccl import ring.xml --topology mesh:4x4 --group 0-3 --size 4MiB -o ring.pccl",
+    "pccl import allreduce.xml --topology h100 --unroll --size 64MiB -o allreduce.pccl",
+    name="import",
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "-t", "--topology", metavar="TEXT", required=True, help="The network: mesh:8x8, or a file."
 )
@@ -38,31 +36,23 @@ __all__ = ["import_file"]
     is_flag=True,
     help="Replace switches by direct links between the NPUs that they join.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    metavar="FILE",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="To write.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-def import_file(
+@output_option("The .pccl file to write.")
+@quiet_option
+def import_(
     file: Path,
     topology: str,
     size: str,
     group: str | None,
     members: str | None,
     unroll: bool,
-    out: Path,
+    output: Path,
     quiet: bool,
 ) -> None:
     """Read an MSCCL-IR XML FILE as an algorithm on a network, and save it as a .pccl file.
 
     Messages between NPUs that are not adjacent take the shortest way. The result has passed the verifier.
     """
-    check_writable(out, (".pccl",), "an algorithm")
+    check_writable(output, (".pccl",), "an algorithm")
     from pccl.collective import parse_group
     from pccl.formats import import_msccl
     from pccl.topology import parse_topology
@@ -75,6 +65,6 @@ def import_file(
         group=None if group is None else parse_group(group),
         members=None if members is None else parse_group(members),
     )
-    algorithm.save(out)
+    algorithm.save(output)
     if not quiet:
-        print_facts(algorithm.facts() | {"saved to": str(out)})
+        print_facts(algorithm.facts() | {"saved to": str(output)})
