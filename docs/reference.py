@@ -52,8 +52,10 @@ def _command(path: str, command: click.Command, parent: click.Context | None) ->
     yield _escaped(" ".join(inspect.cleandoc(command.help or "").split()))
     yield _options(command)
     yield from _epilog(command.epilog or "")
-    for name, child in sorted(getattr(command, "commands", {}).items()):
-        yield from _command(f"{path} {name}", child, context)
+    if isinstance(command, click.Group):
+        for name in sorted(command.list_commands(context)):
+            child = command.get_command(context, name)
+            yield from _command(f"{path} {name}", child, context)
 
 
 def _options(command: click.Command) -> str:

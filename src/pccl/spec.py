@@ -81,6 +81,7 @@ class CollectiveEntry(msgspec.Struct, forbid_unknown_fields=True):
     chunks: Annotated[
         _Count | None, _about("pieces that every share is cut into; absent: as many as help")
     ] = None
+    dtype: Annotated[str | None, _about("type of the elements, such as float16")] = None
     root: Annotated[_Rank | None, _about("NPU that is special; absent: the first of the group")] = (
         None
     )

@@ -156,8 +156,8 @@ ONE = "topology: mesh:3x3\ncollectives: [%s]"
         (ONE % "{kind: all-gather, size: 9}", "has no unit: write for example '9MiB'"),
         (ONE % "{kind: all-gather, size: 9}", "at `$.collectives[0].size`"),
         (
-            ONE % "{kind: all-gather, size: 10B}",
-            "does not divide into 9 x 1 chunks; try 9B - at `$.collectives[0]`",
+            ONE % "{kind: all-gather, size: 10B, dtype: float32}",
+            "10B is not a whole number of elements of float32, which have 4 bytes - at `$.collectives[0]`",
         ),
         (ONE % "{kind: all-gather, size: 9B, group: 0-9}", "there is no NPU 9 in mesh:3x3"),
         (ONE % "{kind: all-gather, size: 9B, group: x}", "at `$.collectives[0].group`"),
@@ -250,6 +250,7 @@ def test_the_schema_knows_every_key():
         "group",
         "along",
         "chunks",
+        "dtype",
         "root",
         "cyclic",
         "matrix",

@@ -114,6 +114,15 @@ def test_other_spellings(kind):
     assert found["collectives"][0]["kind"] == "all-gather"
 
 
+def test_sizes_need_not_divide():
+    task = ("synthesize", "-t", "ring:3", "-c", "all-reduce", "-s", "4MiB", "--effort", "fast")
+    found = document(*task, "--dtype", "float16")
+    assert found["collectives"] == [
+        {"kind": "all-reduce", "size": "4MiB", "chunks": 1, "dtype": "float16"}
+    ]
+    assert found["bytes_moved"] == 4 * 2**22
+
+
 def test_roots_and_cycles():
     assert (
         document(
@@ -179,7 +188,11 @@ MESH = ("-t", "mesh:3x3", "-c", "all-gather")
         ((*MESH, "-s", "9XB"), "unknown unit 'XB'"),
         ((*MESH, "-s", "0B"), "all-gather has a size of 0; it must be positive"),
         ((*MESH, "-s", "-9B"), "it must not be negative"),
-        ((*MESH, "-s", "10B"), "size 10B does not divide into 9 x 1 chunks; try 9B"),
+        (
+            (*MESH, "-s", "10B", "--dtype", "float32"),
+            "is not a whole number of elements of float32",
+        ),
+        ((*MESH, "-s", "10B", "--dtype", "half"), "there is no dtype 'half'; there are"),
         ((*MESH, "-s", "9MB", "-g", "0-9"), "there is no NPU 9 in mesh:3x3, which has NPUs 0-8"),
         ((*MESH, "-s", "9MB", "-g", "0,1,1"), "NPU 1 appears twice in the group"),
         ((*MESH, "-s", "9MB", "-g", "0-99999999"), "group '0-99999999' is beyond 1,000,000 ranks"),

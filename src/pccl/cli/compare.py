@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,7 @@ def _sweep(
     if not 0 < size <= end:
         raise click.UsageError(f"--sizes {sizes!r} is an empty range; write for example 1M:1G")
     for collective in collectives:
-        if collective.kind in ("all-to-all-v", "custom"):
+        if not collective.has_one_size:
             raise click.UsageError(
                 f"--sizes cannot change {collective.kind}, whose parts have sizes of their own"
             )
@@ -101,7 +101,7 @@ def _compared(task: Spec) -> Comparison:
 
     with watching(quiet=False) as watch:
         ours = synthesize(
-            task.topology, *task.collectives, **asdict(task.settings), progress=watch.progress
+            task.topology, *task.collectives, settings=task.settings, progress=watch.progress
         )
         return set_beside(ours, progress=watch.progress)
 

@@ -74,6 +74,7 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
     """Return what ``--json`` says about an algorithm; times in picoseconds are exact."""
     topology = algorithm.topology
     provenance = algorithm.provenance
+    bound = algorithm.bound
     return {
         "file": None if file is None else str(file),
         "topology": {
@@ -92,6 +93,9 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
         "seed": provenance.seed,
         "seconds": round(provenance.seconds, 6),
         "version": provenance.version,
+        "bound_ps": None if bound is None else int(bound.value),
+        "bound_kind": None if bound is None else bound.kind,
+        "gap": algorithm.gap,
     }
 
 

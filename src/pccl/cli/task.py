@@ -67,6 +67,11 @@ _FLAGS = {
         type=click.IntRange(1),
         help="Pieces every share is cut into. Default: the best.",
     ),
+    "dtype": click.option(
+        "--dtype",
+        metavar="TYPE",
+        help="Type of the elements: float16, int32. Shares differ by one where they must. Default: bytes.",
+    ),
     "root": click.option(
         "--root",
         metavar="NPU",
@@ -81,7 +86,7 @@ _FLAGS = {
     ),
 }
 # What a flag says about the one collective that flags describe.
-_OF_COLLECTIVE = ("size", "along", "chunks", "root", "cyclic")
+_OF_COLLECTIVE = ("size", "along", "chunks", "dtype", "root", "cyclic")
 
 task_options = all_of([click.argument("spec", required=False, type=FILE), *_FLAGS.values()])
 """Give a command the argument SPEC and the flags that can take its place."""
