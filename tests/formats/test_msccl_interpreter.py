@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pccl
+from pccl.formats.machine import Kind, Place
 from pccl.formats.msccl.file import parse
 from pccl.formats.msccl.interpreter import check, find_problems
 
@@ -278,6 +279,12 @@ def test_depth_matters():
     assert check_text(exchange(3).replace("Simple", "LL")) == []
     with pytest.raises(pccl.PcclError, match="1 message or more, not 0"):
         check_text(GOOD, depth=0)
+
+
+def test_problems_have_a_kind_and_a_place():
+    (first, second) = find_problems(exchange(2), depth=1)
+    assert first.kind is second.kind is Kind.DEADLOCK
+    assert (first.place, second.place) == (Place(0, 0, 1), Place(1, 0, 1))
 
 
 def test_threadblocks_that_wait_for_each_other():

@@ -158,6 +158,13 @@ def test_different_plans_have_different_names(tmp_path: Path) -> None:
     assert len(set(names)) == 4
 
 
+def test_threads_of_a_threadblock(tmp_path: Path) -> None:
+    algorithm = synthesized("ring:4", "all-reduce", 1)
+    document = plan(algorithm, tmp_path, threads_per_block=512)
+    assert document["num_threads_per_block"] == 512
+    assert plan(algorithm, tmp_path)["num_threads_per_block"] == 1024
+
+
 def test_in_place_gathers_address_the_output_only(tmp_path: Path) -> None:
     for kind, buffer in (("all-gather", "o"), ("reduce-scatter", "i")):
         document = plan(synthesized("mesh:3x3", kind, 1), tmp_path, in_place=True)
@@ -310,6 +317,7 @@ def test_too_many_operations_are_refused(tmp_path: Path) -> None:
             "kernels count the bytes of 4 chunks with 32 bits: up to 4293918720",
         ),
         ({"min_bytes": "1"}, "min_bytes"),
+        ({"threads_per_block": 2048}, "threads_per_block is 2048; a threadblock has at most 1024"),
     ],
 )
 def test_bad_options(options: Json, said: str, tmp_path: Path) -> None:

@@ -9,10 +9,8 @@ threadblocks   who does it, and what waits for what
 writer         write(): the file
 file           what is in a file, read strictly
 rules          what can be checked without running it
-task           what a file is to compute, and where its buffers lie
 execution      in which order steps can run, and deadlocks
-interpreter    check(): runs a file and compares the results
-contents       what messages carry
+interpreter    check(): runs a file and compares the results with what its collective promises
 importer       import_msccl(): a file as an algorithm
 """
 

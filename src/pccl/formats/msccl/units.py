@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from pccl._arrays import Ints
+from pccl.errors import PcclError
 from pccl.formats.lowering import SCRATCH, Program
+from pccl.formats.msccl.targets import MOST_OFFSET
+from pccl.formats.runtime_files import unit_of
 
 __all__ = ["Units"]
 
@@ -24,26 +26,27 @@ class Units:
     instances: int
 
     @classmethod
-    def of(cls, program: Program, share: int, instances: int, apart: bool = False) -> Units:
-        """The largest chunks that everything is a multiple of; `share` is in bytes.
+    def of(cls, program: Program, instances: int, apart: bool = False) -> Units:
+        """The largest chunks that everything is a multiple of.
 
         Instances have a block of every share each, so that what lies side by side in an instance stays side by side. If
         chunks stay `apart`, instances cut each of them instead, so that the beginning of a share stays its beginning.
         """
-        m, c = program.messages, program.copies
-        columns = (
-            m.bytes,
-            m.read_offset,
-            m.write_offset,
-            m.add_offset,
-            c.bytes,
-            c.read_offset,
-            c.write_offset,
-        )
-        unit = math.gcd(share, *(int(np.gcd.reduce(column)) for column in columns if len(column)))
+        kind = program.collective
         whole = int(max(program.input_bytes.max(), program.output_bytes.max()))
+        # Members have shares of a sum that all end with; otherwise all ranks have shares in the largest buffer.
+        sums_everywhere = kind.collects and kind.spreads
+        share = whole // len(program.members if sums_everywhere else program.npus)
+        unit = unit_of(program, share)
         block = 0 if apart and instances > 1 else share // unit
-        return cls(unit, block, whole // unit, program.scratch_bytes // unit, instances)
+        units = cls(unit, block, whole // unit, program.scratch_bytes // unit, instances)
+        largest = max(units.per_loop, int(units.scratch.max(initial=0))) * instances
+        if largest > MOST_OFFSET:
+            raise PcclError(
+                f"a buffer would have {largest:,} chunks, more than the {MOST_OFFSET:,} that the runtimes can number; "
+                "use fewer chunks or instances, or shares with a larger common divisor"
+            )
+        return units
 
     @property
     def together(self) -> bool:

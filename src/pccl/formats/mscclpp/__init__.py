@@ -9,8 +9,7 @@ assembly       the operations of threadblocks
 plan           the schema, as data
 rules          limits, and what each operation must have
 resolver       a plan with all indirections followed, and what is wrong with it at first sight
-results        what each collective promises
-state          buffers, clocks and semaphores of a plan that runs
+state          threadblocks and counters of a plan that runs
 interpreter    runs a plan, ours or not, and says what is wrong with it
 
 The writer and the interpreter share nothing but the schema and its limits.
@@ -48,6 +47,11 @@ FORMATS = (
                 "max_threadblocks",
                 "count",
                 "How many threadblocks the GPU runs at once. Default: 80.",
+            ),
+            Option(
+                "threads_per_block",
+                "count",
+                "Threads of a threadblock, at most 1024, which is the default.",
             ),
             IN_PLACE,
             *SIZES,

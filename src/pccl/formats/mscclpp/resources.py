@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from math import gcd
-from typing import Any
 
 import numpy as np
 
 from pccl.formats.lowering import INPUT, OUTPUT, SCRATCH
 from pccl.formats.mscclpp.schedule import Schedule
+from pccl.formats.runtime_files import unit_of
 
 __all__ = ["KINDS", "Place", "Resources"]
 
@@ -41,14 +40,14 @@ class Resources:
 
     def __init__(self, schedule: Schedule, in_place: bool) -> None:
         self.schedule, self.program, self.in_place = schedule, schedule.program, in_place
-        m, c, p = self.program.messages, self.program.copies, self.program
-        self.unit = _unit(m.bytes, m.read_offset, m.write_offset, m.add_offset, c.bytes, c.read_offset, c.write_offset,
-                          p.input_bytes, p.output_bytes, p.scratch_bytes)  # fmt: skip
-        if not len(
-            m
-        ):  # nothing else shows how large shares are, of which there may be one for each rank
-            sizes = np.concatenate([[self.unit * len(p.npus)], p.input_bytes, p.output_bytes])
-            self.unit = _unit(sizes[sizes % len(p.npus) == 0] // len(p.npus))
+        p = self.program
+        buffers = np.concatenate([p.input_bytes, p.output_bytes, p.scratch_bytes])
+        self.unit = unit_of(p, int(np.gcd.reduce(buffers))) or 1
+        if not len(p.messages):
+            # Nothing else shows how large shares are, of which there may be one for each rank.
+            ranks = len(p.npus)
+            sizes = np.concatenate([[self.unit * ranks], p.input_bytes, p.output_bytes])
+            self.unit = int(np.gcd.reduce(sizes[sizes % ranks == 0])) // ranks
         self._place_messages()
         self._number_channels()
         self._number_semaphores()
@@ -125,8 +124,3 @@ class Resources:
                     known[pair] = schedule.done(first)
                     self.acquire[event].append(numbers[pair])
                     self.release[first].append(numbers[pair])
-
-
-def _unit(*columns: np.ndarray[Any, Any]) -> int:
-    """The largest size that all sizes and offsets are multiples of."""
-    return gcd(*(int(np.gcd.reduce(column)) for column in columns if len(column))) or 1

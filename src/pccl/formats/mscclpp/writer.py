@@ -12,40 +12,35 @@ import numpy as np
 
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
-from pccl.errors import InternalError, PcclError
+from pccl.errors import PcclError
 from pccl.formats.lowering import Program, lower
 from pccl.formats.mscclpp.assembly import Json, assemble
 from pccl.formats.mscclpp.batches import Batches
 from pccl.formats.mscclpp.interpreter import execute
-from pccl.formats.mscclpp.plan import parse as parse_plan
+from pccl.formats.mscclpp.plan import ExecutionPlan, facts, parse
 from pccl.formats.mscclpp.resources import Resources
-from pccl.formats.mscclpp.rules import MAX_OPS
+from pccl.formats.mscclpp.rules import MAX_OPS, MAX_THREADS
 from pccl.formats.mscclpp.schedule import arrange
-from pccl.units import Bytes, parse, whole
+from pccl.formats.runtime_files import (
+    CHECKED,
+    chosen_collective,
+    matrix_of,
+    positive,
+    refuse_wrong,
+    size_of,
+)
+from pccl.units import Bytes
 
 __all__ = ["write"]
 
-NAMES = {
-    "all-gather": "allgather",
-    "all-reduce": "allreduce",
-    "reduce-scatter": "reducescatter",
-    "all-to-all": "alltoall",
-    "all-to-all-v": "alltoallv",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "gather": "gather",
-    "scatter": "scatter",
-    "send-recv": "sendrecv",
-}
-MOST_THREADBLOCKS = (
-    80  # all must run at once, and a GPU of 2017 runs this many; later ones run more
-)
+# All must run at once, and a GPU of 2017 runs this many; later ones run more.
+MOST_THREADBLOCKS = 80
 ALIGNMENT = 16
-MOST_ADDRESSED = 2**32 - 2**20  # bytes of a buffer, whose end has to be below 2**32 as well
+# Bytes of a buffer, whose end has to be below 2**32 as well.
+MOST_ADDRESSED = 2**32 - 2**20
 UNFOLDED = {"gpus", "threadblocks", "ops"}
-MOST_TRIED = (
-    64 * MOST_THREADBLOCKS * MAX_OPS
-)  # operations that the interpreter runs in a few seconds
+# Operations that the interpreter runs in a few seconds.
+MOST_TRIED = 64 * MOST_THREADBLOCKS * MAX_OPS
 
 
 def write(
@@ -57,6 +52,7 @@ def write(
     instances: int = 1,
     ranks_per_box: int | None = None,
     max_threadblocks: int = MOST_THREADBLOCKS,
+    threads_per_block: int = MAX_THREADS,
     min_bytes: str | int | None = None,
     max_bytes: str | int | None = None,
     collective: int | None = None,
@@ -80,6 +76,8 @@ def write(
         default all do.
     max_threadblocks
         How many threadblocks a GPU runs at once.
+    threads_per_block
+        Threads of a threadblock; with fewer of them, a GPU runs more threadblocks at once.
     min_bytes, max_bytes
         The sizes that the plan is for; by default all whose buffers kernels can address.
     collective
@@ -98,80 +96,71 @@ def write(
     ...     write(algorithm, f"{folder}/ring.plan.json", in_place=True)["threadblocks"]
     '16, at most 4 on a rank'
     """
-    task = (
-        algorithm.collectives[collective or 0]
-        if 0 <= (collective or 0) < len(algorithm.collectives)
-        else None
-    )
-    if task is not None and task.kind not in NAMES:
-        known = ", ".join(NAMES)
+    chosen = chosen_collective(algorithm, collective)
+    if chosen.nccl_name is None:
         raise PcclError(
-            f"no call of MSCCL++ says where the chunks of a {task.kind} collective lie; it has {known}"
+            f"no call of MSCCL++ says where the chunks of a {chosen.kind} collective lie"
         )
-    most, copies = _count(max_threadblocks, "max_threadblocks"), _count(instances, "instances")
-    smallest = 0 if min_bytes is None else _size(min_bytes, "min_bytes")
-    largest = None if max_bytes is None else _size(max_bytes, "max_bytes")
+    most = positive(max_threadblocks, "max_threadblocks")
+    copies = positive(instances, "instances")
+    threads = positive(threads_per_block, "threads_per_block")
+    smallest = 0 if min_bytes is None else size_of(min_bytes, "min_bytes")
+    largest = None if max_bytes is None else size_of(max_bytes, "max_bytes")
     if most // copies < 2:
         raise PcclError(
             f"{copies} instances need at least {2 * copies} threadblocks (max_threadblocks), not {most}"
         )
+    if threads > MAX_THREADS:
+        raise PcclError(f"threads_per_block is {threads}; a threadblock has at most {MAX_THREADS}")
     program = lower(algorithm, collective=collective, in_place=in_place, all_ranks=all_ranks)
     if len(program.members) < 2:
-        raise PcclError(
-            f"{program.collective.kind} in a group of one NPU sends nothing, so it needs no plan"
-        )
-    box = len(program.npus) if ranks_per_box is None else _count(ranks_per_box, "ranks_per_box")
+        raise PcclError(f"{chosen.kind} in a group of one NPU sends nothing, so it needs no plan")
+    box = len(program.npus) if ranks_per_box is None else positive(ranks_per_box, "ranks_per_box")
     schedule = arrange(program, box=box, most=most // copies)
     resources = Resources(schedule, in_place)
-    document = _document(resources, copies, smallest, largest)
-    text = _render(document)
-    checked = _try(text, document)
-    with replacing(path) as file:
-        file.write(f"{text}\n".encode())
-    padded = {"padded": program.padding_text} if program.padding else {}
-    return _facts(document, schedule.batches) | padded | {"checked": checked}
-
-
-def _document(resources: Resources, instances: int, smallest: int, largest: int | None) -> Json:
-    program = resources.program
-    name = NAMES[program.collective.kind]
-    gpus = [assemble(resources, rank, instances) for rank in range(len(program.npus))]
-    fingerprint = hashlib.sha256(msgspec.json.encode([resources.in_place, gpus])).hexdigest()[:8]
-    return {
-        "name": f"pccl_{name}_{len(gpus)}_{fingerprint}",  # executors tell plans apart by their names alone
+    gpus = [assemble(resources, rank, copies) for rank in range(len(program.npus))]
+    name = chosen.nccl_name
+    fingerprint = hashlib.sha256(msgspec.json.encode([in_place, gpus])).hexdigest()[:8]
+    document: Json = {
+        # Executors tell plans apart by their names alone.
+        "name": f"pccl_{name}_{len(gpus)}_{fingerprint}",
         "collective": name,
         "protocol": "Simple",
-        "inplace": resources.in_place,
+        "inplace": in_place,
         "reuse_resources": False,
         "gpus": gpus,
-        "num_threads_per_block": 1024,
+        "num_threads_per_block": threads,
         "use_double_scratch_buffer": False,
         "buffer_alignment": ALIGNMENT,
         "min_message_size": smallest,
-        "max_message_size": _largest(gpus, name, smallest, largest),
+        "max_message_size": _largest(
+            gpus, chosen.spreads and not chosen.collects, smallest, largest
+        ),
         "pccl": _about(program, resources.unit),
     }
+    text = _render(document)
+    plan = parse(text)
+    checked = _try(plan)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
+    return _facts(plan, schedule.batches) | {"checked": checked}
 
 
-def _largest(gpus: list[Json], collective: str, smallest: int, wanted: int | None) -> int:
-    """The largest message, by the size that the loader goes by, whose buffers kernels can address."""
-    told = min(
-        gpu["output_chunks" if collective == "allgather" else "input_chunks"] for gpu in gpus
-    )
+def _largest(gpus: list[Json], gathers: bool, smallest: int, wanted: int | None) -> int:
+    """The largest message whose buffers kernels can address; the loader goes by the output of what gathers."""
+    told = min(gpu["output_chunks" if gathers else "input_chunks"] for gpu in gpus)
     chunks = max(
         gpu[f"{buffer}_chunks"] for gpu in gpus for buffer in ("input", "output", "scratch")
     )
     limit = MOST_ADDRESSED // chunks * told
     limit -= limit % 2**20 if limit >= 2**20 else 0  # as people write it
     largest = limit if wanted is None else wanted
-    if not smallest <= largest <= limit:
-        text = f"from min_bytes ({smallest}) to max_bytes ({largest}) there are no sizes"
-        if largest > limit:
-            text = (
-                f"max_bytes is {largest}, but kernels count the bytes of {chunks:,} chunks "
-                f"with 32 bits: up to {limit}"
-            )
-        raise PcclError(text)
+    if largest > limit:
+        raise PcclError(
+            f"max_bytes is {largest}, but kernels count the bytes of {chunks:,} chunks with 32 bits: up to {limit}"
+        )
+    if smallest > largest:
+        raise PcclError(f"from min_bytes ({smallest}) to max_bytes ({largest}) there are no sizes")
     return largest
 
 
@@ -189,54 +178,38 @@ def _render(value: Any, indent: str = "\n", unfold: bool = True) -> str:
     return f"{{{deeper}{f',{deeper}'.join(fields)}{indent}}}"
 
 
-def _try(text: str, document: Json) -> str:
+def _try(plan: ExecutionPlan) -> str:
     """Run the plan before anybody else does, and say so."""
-    ops = sum(len(block["ops"]) for gpu in document["gpus"] for block in gpu["threadblocks"])
+    ops = sum(len(block.ops) for gpu in plan.gpus for block in gpu.threadblocks)
     if ops > MOST_TRIED:
         return f"no, with {ops:,} operations; 'pccl check' does, in its time"
-    problems = execute(parse_plan(text))
-    if problems:
-        raise InternalError(f"the plan that was to be written is wrong: {problems[0]}")
-    return "run by the interpreter: exact, without races or deadlock"
-
-
-def _count(value: object, name: str) -> int:
-    count = whole(value)
-    if count is None or count < 1:
-        raise PcclError(f"{name} must be a positive whole number, not {value!r}")
-    return count
-
-
-def _size(value: str | int, name: str) -> int:
-    return int(parse(Bytes, Bytes(value) if isinstance(value, int) else value, name))
+    refuse_wrong("plan", execute(plan))
+    return CHECKED
 
 
 def _about(program: Program, unit: int) -> Json:
     """What the loader has no place for, but whoever checks results must know."""
-    task = program.collective
+    chosen = program.collective
     about: Json = {"members": program.members.tolist()}
-    if getattr(task, "root", None) is not None:
-        about["root"] = int(np.flatnonzero(program.npus == task.root)[0])  # type: ignore[attr-defined]
-    if task.kind == "send-recv":
-        about["cyclic"] = task.cyclic  # type: ignore[attr-defined]
-    if task.kind == "all-to-all-v":
-        matrix = np.zeros((len(program.npus),) * 2, np.int64)
-        matrix[np.ix_(program.members, program.members)] = np.array(task.matrix) // unit  # type: ignore[attr-defined]
-        about["matrix"] = matrix.tolist()
+    if getattr(chosen, "root", None) is not None:
+        about["root"] = np.flatnonzero(program.npus == chosen.root).tolist()[0]  # type: ignore[attr-defined]
+    if hasattr(chosen, "cyclic"):
+        about["cyclic"] = chosen.cyclic
+    if hasattr(chosen, "matrix"):
+        about["matrix"] = matrix_of(program, unit)
     return about
 
 
-def _facts(document: Json, batches: Batches) -> dict[str, str]:
-    gpus = document["gpus"]
-    blocks = [len(gpu["threadblocks"]) for gpu in gpus]
-    ops = [len(block["ops"]) for gpu in gpus for block in gpu["threadblocks"]]
-    chunks = max(max(gpu["input_chunks"], gpu["output_chunks"]) for gpu in gpus)
+def _facts(plan: ExecutionPlan, batches: Batches) -> dict[str, str]:
+    said = facts(plan)
+    chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
+    together = max(map(len, batches.messages), default=0)
     return {
-        "ranks": f"{len(gpus)}",
-        "messages": f"{len(batches.staged):,}, at most {max(map(len, batches.messages), default=0)} with one signal",
-        "threadblocks": f"{sum(blocks):,}, at most {max(blocks)} on a rank",
-        "operations": f"{sum(ops):,}, at most {max(ops)} of {MAX_OPS} in a threadblock",
-        "scratch": f"at most {max(gpu['scratch_chunks'] for gpu in gpus):,} chunks on a rank",
+        "ranks": f"{len(plan.gpus)}",
+        "messages": f"{len(batches.staged):,}, at most {together} with one signal",
+        "threadblocks": said["threadblocks"],
+        "operations": said["operations"],
+        "scratch": said["scratch"],
         "sizes": f"buffers of {chunks:,} chunks, each a multiple of {ALIGNMENT}B; "
-        f"{Bytes(document['min_message_size'])} to {Bytes(document['max_message_size'])} in all",
+        f"{Bytes(plan.min_message_size)} to {Bytes(plan.max_message_size)} in all",
     }
