@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection, PatchCollection, PolyCollecti
 from matplotlib.patches import Circle, FancyBboxPatch, Patch, Rectangle, Wedge
 
 from pccl._arrays import Bools, Floats, Ints
-from pccl.reporting.figures.style import FAINT, INK, TEXT, Paper, readable_on
+from pccl.reporting.figures.style import FAINT, INK, TEXT, Paper, readable_on, white_patch
 from pccl.reporting.layouts import Frame, arrange
 from pccl.reporting.layouts.curves import points_along
 from pccl.topology import Topology
@@ -153,12 +153,7 @@ class Canvas:
             fontsize=size,
             color=FAINT,
             va="top" if frame.label_below else "bottom",
-            bbox={
-                "boxstyle": "round,pad=0.1",
-                "facecolor": "white",
-                "edgecolor": "none",
-                "alpha": 0.85,
-            },
+            bbox=white_patch("round,pad=0.1"),
             zorder=2.5,
         )
 
@@ -167,7 +162,6 @@ class Canvas:
         size = min(9.0, 1.5 * self.drawing.radius * self._points / (0.66 * max(digits, 1.6)))
         if size < _SMALLEST_NUMBER:
             return
-        white = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": "none"}
         for device in np.flatnonzero(self._network.kind != ABSENT).tolist():
             several = len(fills[device]) > 1
             plain = several or self._network.is_switch(device)
@@ -180,7 +174,7 @@ class Canvas:
                 ha="center",
                 va="center_baseline",
                 zorder=4,
-                bbox=white if several else None,
+                bbox=white_patch("circle,pad=0.15") if several else None,
             )
 
     def _distance_to_rim(self, points: Floats, devices: Any) -> Floats:

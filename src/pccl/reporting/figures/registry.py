@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pccl.errors import FormatError, PcclError
-from pccl.formats.format import Option
+from pccl.formats.format import Option, load_function
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
@@ -45,10 +44,7 @@ class FigureKind:
 
     def draw(self, subject: Algorithm | Topology, **options: Any) -> Any:
         """Draw it, as a figure of matplotlib."""
-        module, _, function = self.target.partition(":")
-        return getattr(import_module(f"pccl.reporting.figures.{module}"), function)(
-            subject, **options
-        )
+        return load_function(f"pccl.reporting.figures.{self.target}")(subject, **options)
 
 
 _AGAINST = Option("against", "text", "Baselines to set beside it: direct,ring.")

@@ -36,6 +36,7 @@ __all__ = [
     "save",
     "subtitle_of",
     "time_unit",
+    "white_patch",
 ]
 
 # Okabe and Ito's colours, which differ for all kinds of colour vision; after the eighth they start again.
@@ -175,6 +176,11 @@ def handles_in_colours(labels: Mapping[int, str], marker: str = "") -> list[Line
         more = len(entries) - len(shown)
         shown.append(handle(f"and {more} more; colours repeat", "none"))
     return shown
+
+
+def white_patch(shape: str) -> dict[str, Any]:
+    """Return what is drawn behind a text so that it can be read on anything."""
+    return {"boxstyle": shape, "facecolor": "white", "edgecolor": "none", "alpha": 0.9}
 
 
 def colour_of(number: int) -> str:

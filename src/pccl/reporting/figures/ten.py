@@ -82,9 +82,14 @@ def draw(algorithm: Algorithm) -> Figure:
     if len(t) <= _MOST_LABELS:
         inch = np.array([last / width or 1.0, devices / paper.height])
         for chunk, place in zip(t.chunk.tolist(), _label_places(begin, end, inch), strict=True):
-            patch = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none"}
             axes.text(
-                *place, str(chunk), fontsize=6, ha="center", va="center", zorder=5, bbox=patch
+                *place,
+                str(chunk),
+                fontsize=6,
+                ha="center",
+                va="center",
+                zorder=5,
+                bbox=style.white_patch("round,pad=0.12"),
             )
     axes.set_xlim(-0.03 * last, last * 1.03 or 1.0)
     axes.set_ylim(devices - 0.5, -0.5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -23,7 +22,8 @@ from pccl.units import whole
 
 __all__ = ["timeline", "utilization"]
 
-_DASHES = ((), (5, 2), (2, 1.5), (7, 2, 2, 2), (1, 1.2), (8, 2), (4, 1, 1, 1), (3, 3), (10, 2))
+# Three of these and eight colours repeat after 24 runs.
+_LINES = ("solid", "dashed", "dotted")
 _INTERVALS = 300
 # Transfers that are drawn one by one.
 _MOST_BARS = 4_000
@@ -41,13 +41,11 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
     for name in names:
         runs[name] = baseline(name, algorithm.topology, *algorithm.collectives)
     handles = []
-    styles: list[dict[str, Any]] = []
     for number, (name, run) in enumerate(runs.items()):
         busy = run.utilization.mean() if len(run.utilization) else 0.0
-        dashes = _DASHES[number % len(_DASHES)]
-        styles.append({"linestyle": (0, dashes) if dashes else "solid", "linewidth": 1.4})
         label = f"{name}: {run.duration_text}, {busy:.0%} busy"
-        handles.append(style.handle(label, style.colour_of(number), **styles[-1]))
+        line = _LINES[number % len(_LINES)]
+        handles.append(style.handle(label, style.colour_of(number), linestyle=line, linewidth=1.4))
     subtitle = style.subtitle_of(algorithm)
     paper = style.Paper(
         6.0, 3.0, "Links that are busy over time", subtitle, handles, left=0.7, bottom=0.55
@@ -55,7 +53,7 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
     last = max(int(run.duration) for run in runs.values())
     factor, unit = style.time_unit(last)
     highest = 0.0
-    for number, run in enumerate(runs.values()):
+    for number, (run, handle) in enumerate(zip(runs.values(), handles, strict=True)):
         duration = int(run.duration)
         intervals = max(20, round(_INTERVALS * duration / max(last, 1)))
         curve = 100 * _busy_links(run, intervals)
@@ -64,9 +62,10 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
             curve,
             np.linspace(0, duration / factor, intervals + 1),
             baseline=0,
-            color=style.colour_of(number),
+            color=handle.get_color(),
+            linestyle=handle.get_linestyle(),
+            linewidth=handle.get_linewidth(),
             gid=f"run-{number}",
-            **styles[number],
         )
     paper.axes.set_xlim(0, max(last / factor, 1e-9) * 1.01)
     paper.axes.set_ylim(0, 104 if highest > 50 else max(10.0, 1.1 * highest))

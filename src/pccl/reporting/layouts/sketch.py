@@ -1,8 +1,7 @@
-"""What the families of networks return, and the figures that they are made of."""
+"""What the families of networks return, and the shapes that they are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,15 +12,17 @@ from pccl.topology import Topology
 __all__ = [
     "Frame",
     "Sketch",
-    "adjacency",
     "circle",
     "frame_around",
+    "hops_from",
     "pairs_of",
+    "places_of",
     "row",
     "smallest_distance",
 ]
 
-_SAMPLE = 2_000  # devices whose nearest neighbours are looked for
+# Devices whose nearest neighbours are looked for.
+_SAMPLE = 2_000
 
 
 @dataclass(frozen=True)
@@ -45,71 +46,92 @@ class Frame:
     bottom: float
     label_below: bool = False
 
-    def moved(self, x: float, y: float) -> Frame:
-        """The same frame elsewhere."""
-        left, top, right, bottom = (
-            round(float(side), 3)
-            for side in (self.left + x, self.top + y, self.right + x, self.bottom + y)
-        )
+    def moved(self, by: Floats) -> Frame:
+        """Return the same frame elsewhere."""
+        left, top = (np.array([self.left, self.top]) + by).round(3).tolist()
+        right, bottom = (np.array([self.right, self.bottom]) + by).round(3).tolist()
         return Frame(self.label, left, top, right, bottom, self.label_below)
 
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Places of devices (a row x, y each), and what else a family knows; `rise` and `wraps` are per link."""
+    """Where a family of networks has its devices.
+
+    Attributes
+    ----------
+    kind
+        The name of the family.
+    xy
+        Per device: its centre, anywhere on the page.
+    frames
+        Rectangles around devices.
+    radius
+        How large a device is, if there is room for that.
+    arcs
+        Per link: how far it rises to the left of its way, or 0 if it leads straight on; None to find that out.
+    """
 
     kind: str
     xy: Floats
     frames: tuple[Frame, ...] = ()
     radius: float = 0.3
-    wraps: Bools | None = None
-    rise: Floats | None = None
+    arcs: Floats | None = None
 
 
 def pairs_of(topology: Topology) -> Ints:
-    """Devices that are joined, in either direction or both: rows of two, the smaller number first, each once."""
-    both = np.stack(
-        [np.minimum(topology.src, topology.dst), np.maximum(topology.src, topology.dst)], axis=1
-    )
-    return np.unique(both.astype(np.int64), axis=0).reshape(-1, 2)
+    """Return devices that are joined, in either direction or both: rows of two, the smaller number first, each once."""
+    ends = np.stack([topology.src, topology.dst], axis=1).astype(np.int64)
+    return np.unique(np.sort(ends, axis=1), axis=0).reshape(-1, 2)
 
 
-def adjacency(count: int, pairs: Ints) -> list[list[int]]:
-    """Per device, those joined to it, ascending."""
-    joined: list[list[int]] = [[] for _ in range(count)]
-    for a, b in np.asarray(pairs).tolist():
-        joined[a].append(b)
-        joined[b].append(a)
-    return [sorted(others) for others in joined]
+def places_of(topology: Topology) -> int:
+    """Return how many numbers are those of NPUs, absent ones included; those of switches follow."""
+    return int(np.prod(topology.shape))
+
+
+def hops_from(starts: Bools, pairs: Ints) -> Floats:
+    """Return, per row of `starts` and device, the hops from the nearest start; infinity if none reaches the device."""
+    hops = np.where(starts, 0.0, np.inf)
+    src = pairs.ravel()
+    dst = pairs[:, ::-1].ravel()
+    for distance in range(1, starts.shape[1]):
+        reached = np.zeros_like(starts)
+        np.logical_or.at(reached.T, dst, (hops == distance - 1).T[src])
+        reached &= np.isinf(hops)
+        if not reached.any():
+            break
+        hops[reached] = distance
+    return hops
 
 
 def circle(count: int, apart: float = 1.0, least: float = 0.0) -> Floats:
-    """Points around the origin, clockwise from the top, neighbours so far `apart` or more."""
-    radius = max(least, apart / 2 / np.sin(np.pi / count)) if count > 1 else least
+    """Return points around the origin, clockwise from the top, with neighbours so far `apart` or more."""
+    radius = least
+    if count > 1:
+        radius = max(least, apart / 2 / np.sin(np.pi / count))
     angle = 2 * np.pi * np.arange(count) / max(count, 1)
     return radius * np.stack([np.sin(angle), -np.cos(angle)], axis=1)
 
 
 def row(count: int, apart: float = 1.0, y: float = 0.0, middle: float = 0.0) -> Floats:
-    """Points side by side."""
+    """Return points side by side."""
     x = middle + (np.arange(count) - (count - 1) / 2) * apart
     return np.stack([x, np.full(count, y)], axis=1)
 
 
 def frame_around(points: Floats, label: str, room: float = 0.6, label_below: bool = False) -> Frame:
-    """A frame with so much room between its sides and the centres of devices."""
-    (left, top), (right, bottom) = points.min(axis=0) - room, points.max(axis=0) + room
-    return Frame(label, float(left), float(top), float(right), float(bottom), label_below)
+    """Return a frame with so much room between its sides and the centres of devices."""
+    left, top = (points.min(axis=0) - room).tolist()
+    right, bottom = (points.max(axis=0) + room).tolist()
+    return Frame(label, left, top, right, bottom, label_below)
 
 
 def smallest_distance(xy: Floats) -> float:
-    """Between any two devices; of very many devices, only some are looked at."""
-    count = len(xy)
-    if count < 2:
+    """Return the distance between the nearest two devices; of very many, only some are looked at."""
+    if len(xy) < 2:
         return 1.0
-    some: Sequence[int] = range(0, count, max(1, count // _SAMPLE))
     nearest = np.inf
-    for device in some:
+    for device in range(0, len(xy), max(1, len(xy) // _SAMPLE)):
         squares = ((xy - xy[device]) ** 2).sum(axis=1)
         squares[device] = np.inf
         nearest = min(nearest, float(squares.min()))
