@@ -30,7 +30,9 @@ def push(heap: Ints, size: int, score: int, tie: int, item: int) -> int:
             break
         move(heap, parent, hole)
         hole = parent
-    heap[hole, 0], heap[hole, 1], heap[hole, 2] = score, tie, item
+    heap[hole, 0] = score
+    heap[hole, 1] = tie
+    heap[hole, 2] = item
     return size + 1
 
 
@@ -38,7 +40,9 @@ def push(heap: Ints, size: int, score: int, tie: int, item: int) -> int:
 def pop(heap: Ints, size: int) -> int:
     """Move the least entry to just behind the others; returns the new size, which is its slot."""
     last = (size - 1) & INDEX
-    score, tie, item = heap[last, 0], heap[last, 1], heap[last, 2]
+    score = heap[last, 0]
+    tie = heap[last, 1]
+    item = heap[last, 2]
     move(heap, 0, last)
     hole = np.int64(0)
     while True:
@@ -53,7 +57,9 @@ def pop(heap: Ints, size: int) -> int:
         move(heap, child, hole)
         hole = child
     if last > 0:
-        heap[hole, 0], heap[hole, 1], heap[hole, 2] = score, tie, item
+        heap[hole, 0] = score
+        heap[hole, 1] = tie
+        heap[hole, 2] = item
     return last
 
 
@@ -91,7 +97,8 @@ def push_key(keys: Any, items: Ints, size: int, key: Any, item: int) -> int:
 def pop_key(keys: Any, items: Ints, size: int) -> int:
     """Remove the entry in slot 0, which has the least key; returns the new size."""
     last = size - 1
-    key, item = keys[last], items[last]
+    key = keys[last]
+    item = items[last]
     hole = np.int64(0)
     while 2 * hole + 1 < last:
         child = 2 * hole + 1

@@ -65,14 +65,16 @@ class Ten:
 
     def reversed(self, end: int, topology: Topology, unit: int) -> Ten:
         """The same seen backwards from `end` on the transposed topology, where latency comes before transmission."""
-        lanes, shift = self.lanes, end - np.where(topology.exclusive, 0, topology.latency // unit)
+        lanes = self.lanes
+        shift = end - np.where(topology.exclusive, 0, topology.latency // unit)
         busy = np.empty_like(lanes.busy)
         head = lanes.head.copy()
         for lane, count in enumerate(head[:, 0]):
             busy[lane, :count] = shift[lane] - lanes.busy[lane, :count][::-1, ::-1]
             head[lane, 1:3] = busy[lane, 0]
             head[lane, 3] = busy[lane, 1, 0] if count > 1 else NEVER
-        moment, level = self.stores.moment.copy(), self.stores.level.copy()
+        moment = self.stores.moment.copy()
+        level = self.stores.level.copy()
         for store, steps in enumerate(self.stores.count):
             moment[store, :steps] = end - self.stores.moment[store, :steps][::-1]
             level[store, : max(steps - 1, 0)] = self.stores.level[store, : max(steps - 1, 0)][::-1]

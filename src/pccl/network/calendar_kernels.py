@@ -41,7 +41,8 @@ def first_gap(lanes: Lanes, lane: int, time: int, hold: int) -> tuple[int, int]:
     if lanes.stepwise:
         time = first_free_step(lanes.steps, lane, time)
     else:
-        head, busy = lanes.head, lanes.busy
+        head = lanes.head
+        busy = lanes.busy
         count = head[lane, 0]
         if count > 0 and time + hold > head[lane, 1]:
             low = np.int64(1)
@@ -87,27 +88,21 @@ def occupy(lanes: Lanes, lane: int, low: int, begin: int, end: int) -> None:
     if lanes.stepwise:
         lanes.steps[lane, begin >> 6] |= np.uint64(1) << np.uint64(begin & 63)
         return
-    head, busy, slack = lanes.head[lane], lanes.busy[lane], lanes.slack[lane]
-    count = head[0]
-    left = low > 0 and begin - busy[low - 1, 1] < slack
-    right = low < count and busy[low, 0] - end < slack
-    if left and right:
+    busy = lanes.busy[lane]
+    slack = lanes.slack[lane]
+    count = lanes.head[lane, 0]
+    joins_left = low > 0 and begin - busy[low - 1, 1] < slack
+    joins_right = low < count and busy[low, 0] - end < slack
+    if joins_left and joins_right:
         busy[low - 1, 1] = busy[low, 1]
-        count -= 1
-        for i in range(low, count):
-            busy[i, 0], busy[i, 1] = busy[i + 1, 0], busy[i + 1, 1]
-    elif left:
+        count = remove_interval(busy, count, low)
+    elif joins_left:
         busy[low - 1, 1] = end
-    elif right:
+    elif joins_right:
         busy[low, 0] = begin
     else:
-        for i in range(count, low, -1):
-            busy[i, 0], busy[i, 1] = busy[i - 1, 0], busy[i - 1, 1]
-        busy[low, 0], busy[low, 1] = begin, end
-        count += 1
-    head[0] = count
-    if low < 3:
-        head[1], head[2], head[3] = busy[0, 0], busy[0, 1], busy[1, 0] if count > 1 else NEVER
+        count = insert_interval(busy, count, low, begin, end)
+    note_first(lanes.head[lane], busy, count, low)
 
 
 @kernel
@@ -116,8 +111,9 @@ def give_back(lanes: Lanes, lane: int, begin: int, end: int) -> None:
     if lanes.stepwise:
         lanes.steps[lane, begin >> 6] &= ~(np.uint64(1) << np.uint64(begin & 63))
         return
-    head, busy = lanes.head[lane], lanes.busy[lane]
-    count, low = head[0], np.int64(0)
+    busy = lanes.busy[lane]
+    count = lanes.head[lane, 0]
+    low = np.int64(0)
     high = count
     while low < high:  # the first interval that ends after `begin`
         middle = (low + high) >> 1
@@ -125,23 +121,48 @@ def give_back(lanes: Lanes, lane: int, begin: int, end: int) -> None:
             high = middle
         else:
             low = middle + 1
-    left, right = busy[low, 0] < begin, end < busy[low, 1]
-    if left and right:
-        for i in range(count, low, -1):
-            busy[i, 0], busy[i, 1] = busy[i - 1, 0], busy[i - 1, 1]
-        busy[low, 1], busy[low + 1, 0] = begin, end
-        count += 1
-    elif left:
+    rest_left = busy[low, 0] < begin
+    rest_right = end < busy[low, 1]
+    if rest_left and rest_right:
+        count = insert_interval(busy, count, low, busy[low, 0], begin)
+        busy[low + 1, 0] = end
+    elif rest_left:
         busy[low, 1] = begin
-    elif right:
+    elif rest_right:
         busy[low, 0] = end
     else:
-        count -= 1
-        for i in range(low, count):
-            busy[i, 0], busy[i, 1] = busy[i + 1, 0], busy[i + 1, 1]
+        count = remove_interval(busy, count, low)
+    note_first(lanes.head[lane], busy, count, low)
+
+
+@inlined
+def insert_interval(busy: Ints, count: int, low: int, begin: int, end: int) -> int:
+    """Put an interval before interval `low`; returns how many there are then."""
+    for i in range(count, low, -1):
+        busy[i, 0] = busy[i - 1, 0]
+        busy[i, 1] = busy[i - 1, 1]
+    busy[low, 0] = begin
+    busy[low, 1] = end
+    return count + 1
+
+
+@inlined
+def remove_interval(busy: Ints, count: int, low: int) -> int:
+    """Take interval `low` out; returns how many there are then."""
+    for i in range(low, count - 1):
+        busy[i, 0] = busy[i + 1, 0]
+        busy[i, 1] = busy[i + 1, 1]
+    return count - 1
+
+
+@inlined
+def note_first(head: Ints, busy: Ints, count: int, low: int) -> None:
+    """Bring the summary of a lane up to date after a change at interval `low`."""
     head[0] = count
     if low < 3:
-        head[1], head[2], head[3] = busy[0, 0], busy[0, 1], busy[1, 0] if count > 1 else NEVER
+        head[1] = busy[0, 0]
+        head[2] = busy[0, 1]
+        head[3] = busy[1, 0] if count > 1 else NEVER
 
 
 @kernel
@@ -155,7 +176,8 @@ def full(lanes: Lanes, lane: int, begin: int) -> bool:
 @kernel
 def step_at(stores: Stores, store: int, moment: int) -> int:
     """Last step of the store at or before the moment (-1 before the first)."""
-    low, high = np.int64(0), stores.count[store]
+    low = np.int64(0)
+    high = stores.count[store]
     while low < high:
         middle = (low + high) >> 1
         if stores.moment[store, middle] <= moment:

@@ -40,7 +40,8 @@ def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
     (bandwidth, latency, exclusive), kind = np.unique(features, axis=1, return_inverse=True)
     _check_times(topology, sizes)
     duration = transmission_time(sizes[:, None], bandwidth[None, :])
-    travel, hold = duration + latency, duration + np.where(exclusive, latency, 0)
+    travel = duration + latency
+    hold = duration + np.where(exclusive, latency, 0)
     finite = np.flatnonzero(topology.buffer)
     store = np.full(topology.num_devices, -1, np.int64)
     store[finite] = np.arange(len(finite))

@@ -55,7 +55,8 @@ def shortest(first: Ints, dst: Indices, weight: Ints, sources: Ints, heap: Ints,
         waiting = push(heap, waiting, 0, 0, device)
     while waiting > 0:
         waiting = pop(heap, waiting)
-        total, device = heap[waiting, 0], heap[waiting, 2]
+        total = heap[waiting, 0]
+        device = heap[waiting, 2]
         if total > row[device]:  # a shorter way was found after this entry was added
             continue
         for arc in range(first[device], first[device + 1]):
@@ -71,13 +72,20 @@ def cheapest_loads(
     tables: Floats, trees: Ints, heap: Floats, entry: Ints,
 ) -> None:  # fmt: skip
     """What every arc carries if all demand takes cheapest ways: along one tree for each source."""
-    cost, flow, settled = tables[0], tables[1], tables[2]
-    arc_to, order = trees[0], trees[1]
+    cost = tables[0]
+    flow = tables[1]
+    settled = tables[2]
+    arc_to = trees[0]
+    order = trees[1]
     load[:] = 0.0
     for source in sources:
-        cost[:], flow[:], settled[:] = np.inf, 0.0, 0.0
-        cost[source], arc_to[source] = 0.0, NO_ARC
-        waiting, reached = push_key(heap, entry, 0, 0.0, source), 0
+        cost[:] = np.inf
+        flow[:] = 0.0
+        settled[:] = 0.0
+        cost[source] = 0.0
+        arc_to[source] = NO_ARC
+        waiting = push_key(heap, entry, 0, 0.0, source)
+        reached = 0
         while waiting > 0:
             device = entry[0]
             waiting = pop_key(heap, entry, waiting)
@@ -88,10 +96,12 @@ def cheapest_loads(
             reached += 1
             for arc in range(first[device], first[device + 1]):
                 if cost[device] + price[arc] < cost[dst[arc]]:
-                    cost[dst[arc]], arc_to[dst[arc]] = cost[device] + price[arc], arc
+                    cost[dst[arc]] = cost[device] + price[arc]
+                    arc_to[dst[arc]] = arc
                     waiting = push_key(heap, entry, waiting, cost[dst[arc]], dst[arc])
         for i in range(reached - 1, 0, -1):
             device = order[i]
-            arc, carried = arc_to[device], flow[device] + demand[source, device]
+            arc = arc_to[device]
+            carried = flow[device] + demand[source, device]
             load[arc] += carried
             flow[src[arc]] += carried

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["COLLECT", "SPREAD", "Origin", "Schedule"]
 
-COLLECT, SPREAD = 0, 1  # the two phases
+# The two phases.
+COLLECT = 0
+SPREAD = 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class Schedule:
             return replace(self, first=first, arc=arc, start=start)
         low, high = self.trees(phase)
         widths = np.diff(self.first)
-        begin, end = self.first[low], self.first[high]
+        begin = self.first[low]
+        end = self.first[high]
         return replace(
             self,
             first=offsets_of(np.concatenate([widths[:low], np.diff(first), widths[high:]])),
@@ -233,7 +236,10 @@ class Schedule:
         chunk, link, start, reduce = self.columns()
         if len(self.phases) > 1:  # those of a chunk together, the ones that reduce first
             order = stable_order(chunk, len(self.problem.conditions))
-            chunk, link, start, reduce = chunk[order], link[order], start[order], reduce[order]
+            chunk = chunk[order]
+            link = link[order]
+            start = start[order]
+            reduce = reduce[order]
         problem = self.problem
         return Algorithm.build(
             problem.topology,

@@ -21,11 +21,19 @@ from pccl.network.calendar_kernels import Lanes, Stores, first_gap, free_from, f
 from pccl.network.graph_kernels import NEVER, NO_ARC, Network
 
 # Why a kernel returns to Python: to report progress, to make room, or because it cannot go on.
-DONE, PAUSED, OUTPUT_FULL, LANE_FULL, STORE_FULL, STUCK = 0, 1, 2, 3, 4, 5
+DONE = 0
+PAUSED = 1
+OUTPUT_FULL = 2
+LANE_FULL = 3
+STORE_FULL = 4
+STUCK = 5
 # As far as ties look; shifted by 24 bits it still fits.
 FARTHEST = np.int64(2**38)
 # Columns of a label.
-ARRIVAL, START, ARC, SLOT = 0, 1, 2, 3
+ARRIVAL = 0
+START = 1
+ARC = 2
+SLOT = 3
 
 
 class JobColumns(NamedTuple):
@@ -72,24 +80,46 @@ class Work(NamedTuple):
     search: Ints  # [0]: number of the last search, [1]: relaxations so far
 
 
+@inlined
+def set_label(label: Ints, device: int, arrival: int, start: int, arc: int, slot: int) -> None:
+    """Note how a device is reached: when, by which transfer, and where that goes in the calendar."""
+    label[device, ARRIVAL] = arrival
+    label[device, START] = start
+    label[device, ARC] = arc
+    label[device, SLOT] = slot
+
+
 @kernel
 def earliest_start(
     net: Network, lanes: Lanes, stores: Stores, work: Work, arc: int, time: int, size: int
 ) -> tuple[int, int]:
     """Earliest moment from `time` on at which a chunk may enter the arc and the buffer behind it, and its place."""
-    lane, kind, receiver = net.lane[arc], net.kind[arc], net.dst[arc]
-    hold, duration = net.hold[size, kind], net.duration[size, kind]
-    latency, store = net.travel[size, kind] - duration, net.store[receiver]
-    if store >= 0:
-        time = max(time, work.not_before[receiver] - latency)
+    kind = net.kind[arc]
+    hold = net.hold[size, kind]
+    receiver = net.dst[arc]
+    if not net.limited or net.store[receiver] < 0:
+        return first_gap(lanes, net.lane[arc], time, hold)
+    store = net.store[receiver]
+    duration = net.duration[size, kind]
+    latency = net.travel[size, kind] - duration
+    time = max(time, work.not_before[receiver] - latency)
     while True:
-        start, slot = first_gap(lanes, lane, time, hold)
-        if store < 0:
-            return start, slot
+        start, slot = first_gap(lanes, net.lane[arc], time, hold)
         free = free_from(stores, store, start + latency, start + latency + duration)
         if free == start + latency:
             return start, slot
         time = free - latency
+
+
+@kernel
+def time_anew(
+    net: Network, lanes: Lanes, stores: Stores, work: Work, arc: int, time: int, size: int
+) -> int:
+    """Label the receiver of an arc as entered from `time` on; returns when the transfer starts."""
+    start, slot = earliest_start(net, lanes, stores, work, arc, time, size)
+    arrival = start + net.travel[size, net.kind[arc]]
+    set_label(work.label, net.dst[arc], arrival, start, arc, slot)
+    return start
 
 
 @inlined
@@ -108,33 +138,46 @@ def search(
     this is Dijkstra's algorithm, and A* otherwise). A successor that loses no time is followed at once, past the heap;
     the device it was reached from is left pending, with the arcs it has not looked at.
     """
-    first_arc, dst, lane_of, kind_of, limited = net.first, net.dst, net.lane, net.kind, net.limited
+    first_arc = net.first
+    dst = net.dst
+    lane_of = net.lane
+    kind_of = net.kind
+    limited = net.limited
     size = jobs.size[job]
-    holds, travels = net.hold[size], net.travel[size]
-    state, label, wanted, heap = work.state, work.label, work.wanted, work.heap
-    labelled, closed = 2 * ident, 2 * ident + 1
+    holds = net.hold[size]
+    travels = net.travel[size]
+    state = work.state
+    label = work.label
+    wanted = work.wanted
+    heap = work.heap
+    labelled = 2 * ident
+    closed = 2 * ident + 1
     remaining = jobs.remaining[jobs.row[job]]
-    source, single = jobs.source[job], jobs.row[job] > 0
+    source = jobs.source[job]
+    single = jobs.row[job] > 0
     minimal = single and jobs.minimal
 
     missing = jobs.first[job + 1] - jobs.first[job]
     for i in range(jobs.first[job], jobs.first[job + 1]):
         wanted[jobs.destination[i]] = ident
-    label[source, ARRIVAL], label[source, ARC] = jobs.release[job], NO_ARC
+    label[source, ARRIVAL] = jobs.release[job]
+    label[source, ARC] = NO_ARC
     unreachable = np.int64(jobs.unreachable)
     haste = np.int64(jobs.haste) if minimal else np.int64(0)
     score = jobs.release[job] + weighted(np.int64(remaining[source]), haste)
-    relaxed, sequence = np.int64(0), np.int64(0)
-    waiting, pending = (
-        np.int64(0),
-        np.int64(0),
-    )  # entries in the heap, and devices that have arcs left to look at
-    device, arc = source, first_arc[source]
-    state[source], work.port[source] = closed, 0
+    relaxed = np.int64(0)
+    sequence = np.int64(0)
+    waiting = np.int64(0)  # entries in the heap
+    pending = np.int64(0)  # devices that have arcs left to look at
+    device = source
+    arc = first_arc[source]
+    state[source] = closed
+    work.port[source] = 0
     if wanted[source] == ident:
         missing -= 1
     while missing > 0:
-        time, last = label[device, ARRIVAL], first_arc[device + 1]
+        time = label[device, ARRIVAL]
+        last = first_arc[device + 1]
         limit = np.int64(remaining[device]) if minimal else unreachable
         follow = np.int64(-1)
         while arc < last and follow < 0:
@@ -142,9 +185,8 @@ def search(
             successor = dst[arc] & INDEX
             there = np.int64(remaining[successor])
             known = state[successor]
-            if (known == closed) | (
-                there >= limit
-            ):  # one branch instead of two that are hard to predict
+            # One branch instead of two that are hard to predict.
+            if (known == closed) | (there >= limit):
                 arc += 1
                 continue
             relaxed += 1
@@ -156,8 +198,7 @@ def search(
             arrival = start + travels[kind]
             if known != labelled or label[successor, ARRIVAL] > arrival:
                 state[successor] = labelled
-                label[successor, ARRIVAL], label[successor, START] = arrival, start
-                label[successor, ARC], label[successor, SLOT] = arc, slot
+                set_label(label, successor, arrival, start, arc, slot)
                 ahead = weighted(there, haste)
                 if single and arrival + ahead <= score:
                     follow = successor
@@ -167,18 +208,22 @@ def search(
                     sequence += 1
             arc += 1
         if follow >= 0:
-            work.pending[pending, 0], work.pending[pending, 1] = device, arc
+            work.pending[pending, 0] = device
+            work.pending[pending, 1] = arc
             pending += 1
             device = follow
         elif pending > 0:
             pending -= 1
-            device, arc = work.pending[pending, 0], work.pending[pending, 1]
+            device = work.pending[pending, 0]
+            arc = work.pending[pending, 1]
             continue
         else:
             device = np.int64(-1)
             while waiting > 0 and device < 0:
                 waiting = pop(heap, waiting)
-                score, tie, device = heap[waiting, 0], heap[waiting, 1], heap[waiting, 2]
+                score = heap[waiting, 0]
+                tie = heap[waiting, 1]
+                device = heap[waiting, 2]
                 ahead = weighted(np.int64(remaining[device]), haste)
                 if state[device] == closed or label[device, ARRIVAL] + ahead != score:
                     device = np.int64(-1)
@@ -203,15 +248,14 @@ def must_wait(
 ) -> bool:
     """Whether the switch that sends to the device is still sending this chunk elsewhere; then the label moves back."""
     arc = work.label[device, ARC]
-    sender, kind = net.src[arc], net.kind[arc]
+    sender = net.src[arc]
     if not net.one_way[sender]:
         return False
-    if work.label[device, START] >= work.port[sender]:
-        work.port[sender] = work.label[device, START] + net.duration[size, kind]
+    start = work.label[device, START]
+    if start >= work.port[sender]:
+        work.port[sender] = start + net.duration[size, net.kind[arc]]
         return False
-    start, slot = earliest_start(net, lanes, stores, work, arc, work.port[sender], size)
-    work.label[device, START], work.label[device, SLOT] = start, slot
-    work.label[device, ARRIVAL] = start + net.travel[size, kind]
+    time_anew(net, lanes, stores, work, arc, work.port[sender], size)
     return True
 
 
@@ -242,7 +286,9 @@ def sort_by_start(net: Network, work: Work, size: int) -> None:
     while step > 0:
         for i in range(step, size):
             arc = work.tree[i]
-            start, link, k = work.label[net.dst[arc], START], net.link[arc], i
+            start = work.label[net.dst[arc], START]
+            link = net.link[arc]
+            k = i
             while k >= step:
                 other = work.tree[k - step]
                 other_start = work.label[net.dst[other], START]
@@ -262,7 +308,7 @@ def respect_limits(
     jobs: JobColumns,
     work: Work,
     job: int,
-    size: int,
+    width: int,
     tries: int,
 ) -> bool:
     """Re-time the tree now that useless branches are gone, and check finite buffers.
@@ -270,35 +316,36 @@ def respect_limits(
     Returns False if a buffer is full at some time between arrival and departure; then `not_before` has been raised to
     the end of that period, so that a new search finds something later, and in the end an empty switch.
     """
-    chunk_size = jobs.size[job]
-    for i in range(size):
+    size = jobs.size[job]
+    for i in range(width):
         work.port[net.src[work.tree[i]]] = 0
         work.port[net.dst[work.tree[i]]] = 0
-    for i in range(size):  # in order of start, so a device comes after the one that feeds it
+    for i in range(width):  # in order of start, so a device comes after the one that feeds it
         arc = work.tree[i]
-        sender, receiver, kind = net.src[arc], net.dst[arc], net.kind[arc]
+        sender = net.src[arc]
         ready = work.label[sender, ARRIVAL]
         if net.one_way[sender]:
             ready = max(ready, work.port[sender])
-        start, slot = earliest_start(net, lanes, stores, work, arc, ready, chunk_size)
-        work.label[receiver, START], work.label[receiver, SLOT] = start, slot
-        work.label[receiver, ARRIVAL] = start + net.travel[chunk_size, kind]
-        work.port[sender] = max(work.port[sender], start + net.duration[chunk_size, kind])
-    for i in range(size):
+        start = time_anew(net, lanes, stores, work, arc, ready, size)
+        sent = start + net.duration[size, net.kind[arc]]
+        work.port[sender] = max(work.port[sender], sent)
+    for i in range(width):
         receiver = net.dst[work.tree[i]]
-        if net.store[receiver] >= 0:
-            begin, end = stay_of(net, work, work.tree[i], chunk_size)
-            free = free_from(stores, net.store[receiver], begin, end)
-            if free != begin:
-                for _ in range(
-                    (1 << min(tries >> 2, 30)) - 1
-                ):  # after many tries, skip many full periods at once
-                    later = free_from(stores, net.store[receiver], free, NEVER)
-                    if later == free:
-                        break
-                    free = later
-                work.not_before[receiver] = free
-                return False
+        store = net.store[receiver]
+        if store < 0:
+            continue
+        begin, end = stay_of(net, work, work.tree[i], size)
+        free = free_from(stores, store, begin, end)
+        if free == begin:
+            continue
+        # After many tries, skip many full periods at once.
+        for _ in range((1 << min(tries >> 2, 30)) - 1):
+            later = free_from(stores, store, free, NEVER)
+            if later == free:
+                break
+            free = later
+        work.not_before[receiver] = free
+        return False
     return True
 
 

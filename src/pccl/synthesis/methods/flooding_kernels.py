@@ -12,7 +12,12 @@ from pccl._heap_kernels import pop, push
 from pccl._kernels import inlined, kernel
 from pccl.network.graph_kernels import Network
 
-EVENTS, COUNT, TIME, TOUCHED, DICE = 0, 1, 2, 3, 4  # places in `now`
+# Places in `now`.
+EVENTS = 0
+COUNT = 1
+TIME = 2
+TOUCHED = 3
+DICE = 4
 
 
 class Flood(NamedTuple):
@@ -36,7 +41,8 @@ class Flood(NamedTuple):
 @kernel
 def flood(net: Network, state: Flood, budget: int) -> bool:
     """Go on for so many transfers; returns whether there is nothing left to do."""
-    limit, arcs = state.now[COUNT] + budget, len(net.dst)
+    limit = state.now[COUNT] + budget
+    arcs = len(net.dst)
     while True:
         if not serve_touched(net, state):
             return False  # no room for more transfers
@@ -45,7 +51,8 @@ def flood(net: Network, state: Flood, budget: int) -> bool:
         if state.now[COUNT] > limit:
             return False
         time = state.heap[0, 0]
-        state.now[TIME], state.now[TOUCHED] = time, 0
+        state.now[TIME] = time
+        state.now[TOUCHED] = 0
         while state.now[EVENTS] > 0 and state.heap[0, 0] == time:
             last = pop(state.heap, state.now[EVENTS])
             state.now[EVENTS] = last
@@ -77,7 +84,9 @@ def arrive(net: Network, state: Flood, device: int, job: int) -> None:
 @kernel
 def serve_touched(net: Network, state: Flood) -> bool:
     """Let idle arcs that something happened to take a chunk; returns False when there is no room to write it down."""
-    count, time, arcs = state.now[TOUCHED], state.now[TIME], len(net.dst)
+    count = state.now[TOUCHED]
+    time = state.now[TIME]
+    arcs = len(net.dst)
     while count > 0:
         # In turn from a random one on, so that no arc is always the first to choose.
         state.now[DICE] = (state.now[DICE] * 1103515245 + 12345) & 0x7FFFFFFF
@@ -94,12 +103,17 @@ def serve_touched(net: Network, state: Flood) -> bool:
             continue
         transfer = state.now[COUNT]
         if transfer == len(state.arc):
-            state.touched[count], state.now[TOUCHED] = arc, count + 1
+            state.touched[count] = arc
+            state.now[TOUCHED] = count + 1
             return False
-        receiver, kind, size = net.dst[arc], net.kind[arc], state.size[job]
+        receiver = net.dst[arc]
+        kind = net.kind[arc]
+        size = state.size[job]
         state.coming[receiver, job >> 6] |= np.uint64(1) << np.uint64(job & 63)
         state.copies[job] += 1
-        state.job[transfer], state.arc[transfer], state.start[transfer] = job, arc, time
+        state.job[transfer] = job
+        state.arc[transfer] = arc
+        state.start[transfer] = time
         state.now[COUNT] += 1
         state.idle[arc] = False
         events = push(state.heap, state.now[EVENTS], time + net.hold[size, kind], 0, arc)
@@ -113,9 +127,11 @@ def serve_touched(net: Network, state: Flood) -> bool:
 @kernel
 def rarest(net: Network, state: Flood, arc: int, wanted: bool) -> int:
     """The job with the fewest copies that the sender has and the receiver has not; -1 if there is none."""
-    sender, receiver = net.src[arc], net.dst[arc]
+    sender = net.src[arc]
+    receiver = net.dst[arc]
     words = state.has.shape[1]
-    best, fewest = np.int64(-1), np.int64(2**31)
+    best = np.int64(-1)
+    fewest = np.int64(2**31)
     word = state.now[DICE] % words
     for _ in range(words):
         useful = state.has[sender, word] & ~state.coming[receiver, word]
@@ -124,22 +140,22 @@ def rarest(net: Network, state: Flood, arc: int, wanted: bool) -> int:
             job = (word << 6) + np.int64(trailing_zeros(useful))
             useful &= useful - np.uint64(1)
             if state.copies[job] < fewest:
-                best, fewest = job, np.int64(state.copies[job])
+                best = job
+                fewest = np.int64(state.copies[job])
         word = word + 1 if word + 1 < words else 0
     return best
 
 
 @kernel
-def prune(net: Network, state: Flood, needed: Bits, useful: Bools) -> int:
-    """Mark the transfers that feed a destination, going backwards; returns how many there are."""
-    kept = np.int64(0)
+def prune(net: Network, state: Flood, needed: Bits, useful: Bools) -> None:
+    """Mark the transfers that feed a destination, going backwards in time."""
     for transfer in range(state.now[COUNT] - 1, -1, -1):
-        job, arc = state.job[transfer], state.arc[transfer]
-        word, bit = job >> 6, np.uint64(1) << np.uint64(job & 63)
-        useful[transfer] = (
-            (needed[net.dst[arc], word] | state.wants[net.dst[arc], word]) & bit
-        ) != 0
-        if useful[transfer]:
+        job = state.job[transfer]
+        arc = state.arc[transfer]
+        word = job >> 6
+        bit = np.uint64(1) << np.uint64(job & 63)
+        receiver = net.dst[arc]
+        wanted = needed[receiver, word] | state.wants[receiver, word]
+        if wanted & bit != 0:
+            useful[transfer] = True
             needed[net.src[arc], word] |= bit
-            kept += 1
-    return kept

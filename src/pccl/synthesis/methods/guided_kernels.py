@@ -13,17 +13,19 @@ import numpy as np
 from pccl._arrays import Floats, Ints
 from pccl._heap_kernels import pop_key, push_key
 from pccl._kernels import kernel
-from pccl.network.calendar_kernels import Lanes, Stores, first_gap
+from pccl.network.calendar_kernels import Lanes, Stores
 from pccl.network.graph_kernels import NO_ARC, Network
 from pccl.synthesis.search_kernels import (
     ARC,
     ARRIVAL,
-    SLOT,
-    START,
     JobColumns,
     Work,
     earliest_start,
+    set_label,
+    time_anew,
 )
+
+HIGHEST = 1e250  # price: far from what a float holds, so that sums of prices stay numbers
 
 
 class Guide(NamedTuple):
@@ -52,8 +54,13 @@ def grow(
     ident: int,
 ) -> int:
     """Reach every destination of the job; leaves labels in `work`, returns how many are missing."""
-    state, label, wanted, score, cost = work.state, work.label, work.wanted, guide.score, guide.cost
-    labelled, in_tree = 2 * ident, 2 * ident + 1
+    state = work.state
+    label = work.label
+    wanted = work.wanted
+    score = guide.score
+    cost = guide.cost
+    labelled = 2 * ident
+    in_tree = 2 * ident + 1
     size = jobs.size[job]
     remaining = jobs.remaining[jobs.row[job]]
     minimal = jobs.row[job] > 0 and jobs.minimal
@@ -62,14 +69,17 @@ def grow(
     for i in range(jobs.first[job], jobs.first[job + 1]):
         wanted[jobs.destination[i]] = ident
     source = np.int64(jobs.source[job])
-    state[source], cost[source] = in_tree, 0.0
-    label[source, ARRIVAL], label[source, ARC] = jobs.release[job], NO_ARC
+    state[source] = in_tree
+    cost[source] = 0.0
+    label[source, ARRIVAL] = jobs.release[job]
+    label[source, ARC] = NO_ARC
     score[source] = guide.urgency * jobs.release[job] + ahead * remaining[source]
     if wanted[source] == ident:
         missing -= 1
     waiting = push_key(guide.key, guide.entry, np.int64(0), score[source], source)
     while missing > 0 and waiting > 0:
-        key, device = guide.key[0], guide.entry[0]
+        key = guide.key[0]
+        device = guide.entry[0]
         waiting = pop_key(guide.key, guide.entry, waiting)
         if key != score[device]:
             continue
@@ -78,7 +88,8 @@ def grow(
             retime_branch(net, lanes, stores, work, branch, size)
             for i in range(branch):
                 joined = net.dst[work.tree[i]]
-                state[joined], cost[joined] = in_tree, 0.0
+                state[joined] = in_tree
+                cost[joined] = 0.0
                 score[joined] = guide.urgency * label[joined, ARRIVAL] + ahead * remaining[joined]
                 waiting = push_key(guide.key, guide.entry, waiting, score[joined], joined)
                 if wanted[joined] == ident:
@@ -91,23 +102,18 @@ def grow(
             successor = net.dst[arc]
             if state[successor] == in_tree or np.int64(remaining[successor]) >= limit:
                 continue
+            time = label[device, ARRIVAL]
+            start, slot = earliest_start(net, lanes, stores, work, arc, time, size)
             kind = net.kind[arc]
-            if net.limited:
-                start, slot = earliest_start(
-                    net, lanes, stores, work, arc, label[device, ARRIVAL], size
-                )
-            else:
-                start, slot = first_gap(
-                    lanes, net.lane[arc], label[device, ARRIVAL], net.hold[size, kind]
-                )
             arrival = start + net.travel[size, kind]
             price = cost[device] + guide.price[arc] * net.hold[size, kind]
             total = price + guide.urgency * arrival + ahead * remaining[successor]
             work.search[1] += 1
             if state[successor] != labelled or total < score[successor]:
-                state[successor], cost[successor], score[successor] = labelled, price, total
-                label[successor, ARRIVAL], label[successor, START] = arrival, start
-                label[successor, ARC], label[successor, SLOT] = arc, slot
+                state[successor] = labelled
+                cost[successor] = price
+                score[successor] = total
+                set_label(label, successor, arrival, start, arc, slot)
                 waiting = push_key(guide.key, guide.entry, waiting, total, successor)
     return missing
 
@@ -130,20 +136,10 @@ def retime_branch(
     net: Network, lanes: Lanes, stores: Stores, work: Work, branch: int, size: int
 ) -> None:
     """Time a branch anew: the way to a device may have become cheaper, but later, after its successor was labelled."""
-    label = work.label
     for i in range(branch):
         arc = work.tree[i]
-        sender, receiver, kind = net.src[arc], net.dst[arc], net.kind[arc]
-        if net.limited:
-            start, slot = earliest_start(
-                net, lanes, stores, work, arc, label[sender, ARRIVAL], size
-            )
-        else:
-            start, slot = first_gap(
-                lanes, net.lane[arc], label[sender, ARRIVAL], net.hold[size, kind]
-            )
-        label[receiver, START], label[receiver, SLOT] = start, slot
-        label[receiver, ARRIVAL] = start + net.travel[size, kind]
+        ready = work.label[net.src[arc], ARRIVAL]
+        time_anew(net, lanes, stores, work, arc, ready, size)
 
 
 @kernel
@@ -151,7 +147,8 @@ def without_stale(guide: Guide, waiting: int) -> int:
     """Rebuild the heap from those entries that still count; returns how many there are."""
     kept = np.int64(0)
     for i in range(waiting):
-        key, device = guide.key[i], guide.entry[i]
+        key = guide.key[i]
+        device = guide.entry[i]
         if key == guide.score[device]:
             kept = push_key(guide.key, guide.entry, kept, key, device)
     return kept
@@ -162,6 +159,5 @@ def raise_prices(net: Network, guide: Guide, work: Work, size: int, branch: int)
     """Make the links of a placed tree dearer."""
     for i in range(branch):
         arc = work.tree[i]
-        guide.price[arc] = min(
-            guide.price[arc] * np.exp(guide.growth * net.hold[size, net.kind[arc]]), 1e250
-        )
+        growth = np.exp(guide.growth * net.hold[size, net.kind[arc]])
+        guide.price[arc] = min(guide.price[arc] * growth, HIGHEST)
