@@ -1,11 +1,14 @@
 # Every target sets up .venv by itself; nothing but Python 3.11+ is needed.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# Two stamps: what it takes to run, and what it takes to work on it.
+RUNS := .venv/.runs
 READY := .venv/.ready
 
 .PHONY: demo test lint docs bench quality paper format clean
 
-demo: $(READY)
+demo: $(RUNS)
 	$(BIN)/python examples/demo.py
 
 test: $(READY)
@@ -37,7 +40,11 @@ format: $(READY)
 clean:
 	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(READY): pyproject.toml
+$(RUNS): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $(READY)
+	$(PIP) .
+	touch $@
+
+$(READY): $(RUNS)
+	$(PIP) '.[dev]'
+	touch $@
