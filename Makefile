@@ -21,6 +21,7 @@ lint: $(READY)
 
 docs: $(READY)
 	$(BIN)/python docs/reference.py
+	$(BIN)/python -m tests.renew_docs
 	$(BIN)/python -m mkdocs build
 
 bench: $(READY)

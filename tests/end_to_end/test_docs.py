@@ -1,84 +1,70 @@
-"""The pages on the command line and the spec file show what really happens."""
+"""The pages show what really happens: the output of every command, the spec files, and their Python."""
 
 from __future__ import annotations
 
 import doctest
 import re
-import shlex
-from pathlib import Path
 
-import numpy as np
 import pytest
-from click.testing import CliRunner
 
-import pccl
-from pccl.cli import main
 from pccl.spec import load_spec
+from tests import renew_docs
 from tests.end_to_end.program import EXAMPLES
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = {
-    name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("cli", "export", "spec")
-}
+SPEC = (renew_docs.ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with the examples, and the wrong files that the pages mention."""
-    monkeypatch.chdir(tmp_path)
-    Path("examples").symlink_to(EXAMPLES)
-    Path("wrong.yaml").write_text("topology: ring:4\ncollectives: [{kind: all-gather, sise: 4MiB}]")
-    good = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4MiB"))
-    t = good.transfers
-    pccl.Algorithm.build(
-        good.topology, good.collectives, t.chunk, t.link, np.zeros_like(t.start)
-    ).save("wrong.pccl")
-    return tmp_path
+@pytest.mark.parametrize("page", renew_docs.PAGES, ids=lambda page: page.name)
+def test_commands_print_what_the_page_shows(page):
+    text = page.read_text(encoding="utf-8")
+    with renew_docs.prepared_folder():
+        for block in renew_docs.BLOCK.findall(text):
+            for command, shown in renew_docs.commands(block):
+                printed = renew_docs.run(command)
+                assert renew_docs.masked(printed) == renew_docs.masked(shown), (
+                    f"{page.name}: 'pccl ...' prints something else; run 'make docs'"
+                )
 
 
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], flags=re.MULTILINE | re.DOTALL)
+def test_a_page_is_renewed_where_more_than_times_differ():
+    right = renew_docs.renew("```console\n$ pccl topology ring:4\n```\n")
+    assert "links        8" in right
+    assert renew_docs.renew(right) == right
+    assert renew_docs.renew(right.replace("links        8", "links        9")) == right
 
 
-def commands(page: str) -> list[tuple[str, str]]:
-    """Every command of a page with the output that the page shows."""
-    parts = [
-        part
-        for block in blocks(page, "console")
-        for part in re.split(r"^\$ pccl ", block, flags=re.MULTILINE)
-    ]
-    return [
-        (command, output) for command, _, output in (part.partition("\n") for part in parts if part)
-    ]
+@pytest.mark.parametrize("block", ["pccl show a.pccl\n", "$ ls\n"])
+def test_what_is_no_command_is_refused(block):
+    with pytest.raises(ValueError, match=r"begins with a command|not 'ls'"):
+        renew_docs.renew(f"```console\n{block}```\n")
 
 
-def masked(text: str) -> str:
-    """The text without what a better synthesis, or another offence found first, would change."""
-    text = re.sub(r"(found by +|\"method\": ).*", r"\1", text)
-    text = re.sub(r"(transfer \d+) .*", r"\1", text)
-    text = re.sub(r"^ +[\d.]+ .*(keeps|adds)\n", "", text, flags=re.MULTILINE)
-    return re.sub(r" +", " ", re.sub(r"\d[\d.,]*", "N", text))
+def test_only_times_may_differ():
+    line = "found by     fast: flooding, seed 0, in {} s (pccl 0.1.0)\n"
+    assert renew_docs.masked(line.format("0.0555")) == renew_docs.masked(line.format("1e-05"))
+    for one, other in [("29.80 us", "29.81 us"), ("112 transfers", "113 transfers")]:
+        assert renew_docs.masked(one) != renew_docs.masked(other)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_the_pages(folder, page):
-    for command, expected in commands(page):
-        output = CliRunner().invoke(main, shlex.split(command), prog_name="pccl").output
-        assert masked(output) == masked(expected), command
+def yaml_blocks() -> list[str]:
+    return re.findall(r"^```yaml\n(.*?)^```", SPEC, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_python_of_the_page_on_specs(folder):
+def test_the_python_of_the_page_on_specs():
     example = doctest.DocTestParser().get_doctest(
-        re.sub(r"^```.*$", "", PAGES["spec"], flags=re.MULTILINE), {}, "spec.md", "spec.md", 0
+        re.sub(r"^```.*$", "", SPEC, flags=re.MULTILINE), {}, "spec.md", "spec.md", 0
     )
     output: list[str] = []
-    assert doctest.DocTestRunner().run(example, out=output.append).failed == 0, "".join(output)
+    with renew_docs.prepared_folder():
+        failed = doctest.DocTestRunner().run(example, out=output.append).failed
+    assert failed == 0, "".join(output)
     assert len(example.examples) == 5
 
 
-def test_the_files_of_the_page_on_specs(folder):
-    mix, parallelism, custom = blocks("spec", "yaml")
+def test_the_files_of_the_page_on_specs(tmp_path):
+    mix, parallelism, custom = yaml_blocks()
     assert mix == (EXAMPLES / "mix.yaml").read_text()
     assert parallelism == (EXAMPLES / "parallelism.yaml").read_text()
-    Path("custom.yaml").write_text(custom)
-    assert len(load_spec("custom.yaml").collectives[0].pattern) == 2
+    path = tmp_path / "custom.yaml"
+    path.write_text(custom)
+    assert len(load_spec(path).collectives[0].pattern) == 2
