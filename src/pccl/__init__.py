@@ -2,8 +2,8 @@
 
 Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy and Numba::
 
-    errors · units ► topology ► collective ► algorithm ► network ► bounds
-                   ► synthesis ► analysis ► formats ► reporting ► cli
+    errors · units · settings ► topology ► collective ► algorithm ► network ► bounds
+                              ► synthesis ► analysis ► spec ► formats ► reporting ► cli
 """
 
 from __future__ import annotations
@@ -68,12 +68,14 @@ if TYPE_CHECKING:
     )
     from pccl.formats import check, export
     from pccl.reporting import plot, report
+    from pccl.settings import Settings
     from pccl.spec import Spec, load_spec
     from pccl.synthesis import synthesize
     from pccl.topology import Link, Switch, Topology
 
 _PACKAGES = (
     "units",
+    "settings",
     "topology",
     "collective",
     "algorithm",
@@ -114,6 +116,7 @@ __all__ = [
     "ReduceScatter",
     "Scatter",
     "SendRecv",
+    "Settings",
     "Simulation",
     "Spec",
     "Switch",
