@@ -17,7 +17,6 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket
 import pccl
 from pccl import Algorithm, AllGather, AllReduce, Broadcast, PcclError
 from pccl.formats import wire
-from pccl.formats.perfetto import timeline
 from pccl.formats.perfetto import writer as perfetto
 from tests.algorithm.examples import LINE, US, schedule
 from tests.end_to_end.program import pccl as program
@@ -391,21 +390,3 @@ def test_fields_as_protocol_buffers_read_them() -> None:
     assert list(TrackEvent.FromString(flows).flow_ids) == [1, 2**63 - 1]
     value = wire.fixed64s(44, np.array([0.1])).render().tobytes()
     assert TrackEvent.FromString(value).double_counter_value == 0.1
-
-
-def test_feeds_of_sums() -> None:
-    """A copy replaces what was added before, so that only the copy is handed on."""
-    rows = [(0, 0, 1, 0, "add"), (0, 1, 2, 1, "add"), (0, 2, 1, 2), (0, 1, 0, 3)]
-    algorithm = schedule(LINE, AllReduce("3kB"), *[(row[0] + 2, *row[1:]) for row in rows])
-    assert sorted(zip(*(rows.tolist() for rows in timeline.feeds(algorithm)), strict=True)) == [
-        (0, 1),
-        (1, 2),
-        (2, 3),
-    ]
-    everything = timeline.feeds(algorithm, everything=True)
-    assert sorted(zip(*(rows.tolist() for rows in everything), strict=True)) == [
-        (0, 1),
-        (0, 3),
-        (1, 2),
-        (2, 3),
-    ]

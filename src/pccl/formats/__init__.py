@@ -2,21 +2,16 @@
 
 format     what a format is: its options, and where its functions are
 registry   the formats by name, and the verbs export() and check()
+lowering   from transfers over links to what NPUs send to one another
+wire       the wire format of protocol buffers
 
-tracing    messages between NPUs, followed through switches
-program    what the ranks do, shared by the formats that run
-ordering   what has to wait for what
-lowering   from an algorithm to a program
-msccl      MSCCL-IR XML
-mscclpp    execution plans of MSCCL++
+Each of the others is a format, or several, declared in its ``__init__``::
 
-For people and simulators there are::
-
-    tables     JSON, CSV and Parquet
+    msccl      MSCCL-IR XML
+    mscclpp    execution plans of MSCCL++
+    chakra     Chakra execution traces for ASTRA-sim
     perfetto   traces for ui.perfetto.dev
-    chakra     Chakra execution traces for ASTRA-sim; chakra_messages is what they consist of
-               chakra_reader reads them (by way of chakra_files), chakra_replay runs them
-    wire       the wire format of protocol buffers
+    tables     JSON, CSV and Parquet
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Chakra execution traces: an algorithm as a custom collective of ASTRA-sim."""
+"""Chakra execution traces: an algorithm as a custom collective of ASTRA-sim.
+
+writer    write(): the traces of all ranks, and the files beside them
+network   the network as ASTRA-sim has it
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ FORMATS = (
             Option(
                 "chain",
                 "flag",
-                "Make sends over a link wait for one another, in the planned order.",
+                "Whether sends leave over a link in the planned order. Default: they do.",
+                opposite="no_chain",
             ),
         ),
     ),

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pccl._arrays import Ints
+from pccl.formats.lowering.ordering import sorted_events
 from pccl.formats.machine import Kind, Place, Problem
 from pccl.formats.msccl.file import Step, XmlAlgorithm
 from pccl.formats.msccl.rules import RECEIVES, SENDS, where
-from pccl.formats.ordering import sorted_events
 
 __all__ = ["DEPENDENCY", "Execution", "Node", "connect"]
 

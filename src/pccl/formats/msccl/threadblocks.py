@@ -13,13 +13,13 @@ import numpy as np
 from pccl._arrays import Bools, Ints, offsets_by_owner, offsets_of
 from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import Program
+from pccl.formats.lowering.ordering import sorted_events
+from pccl.formats.lowering.ordering_kernels import find_waits
 from pccl.formats.msccl.lanes import choose_lanes, split_lanes
 from pccl.formats.msccl.operations import RECEIVING, SENDING, Operations, needs_of, operations
 from pccl.formats.msccl.runs import Runs, runs_of
 from pccl.formats.msccl.targets import MOST_COUNT, MOST_DEPENDED_ON, MOST_NODES, MOST_PEERS, Target
 from pccl.formats.msccl.units import Units
-from pccl.formats.ordering import sorted_events
-from pccl.formats.ordering_kernels import find_waits
 
 __all__ = ["Threadblocks", "arrange"]
 

@@ -14,8 +14,8 @@ import numpy as np
 from pccl._arrays import Bools, Ints, offsets_by_owner
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
+from pccl.formats.lowering.ordering import sorted_events
 from pccl.formats.mscclpp.packing_kernels import find_depths
-from pccl.formats.ordering import sorted_events
 
 __all__ = ["Batches", "single"]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from pccl._arrays import Floats, Indices, Ints
 from pccl.algorithm import Algorithm
-from pccl.algorithm.timing import find_inputs
 from pccl.errors import PcclError
+from pccl.formats.lowering.deliveries import feeds
 
-__all__ = ["Slices", "Timeline", "feeds", "timeline"]
+__all__ = ["Slices", "Timeline", "timeline"]
 
 
 @dataclass(frozen=True)
@@ -87,33 +87,6 @@ def timeline(algorithm: Algorithm, *, merge: bool, intervals: int, most: int) ->
         place[slices.first] = np.arange(count)
         before, after = (place[rows] for rows in feeds(algorithm))
     return Timeline(algorithm, slices, before, after, moments, load)
-
-
-def feeds(algorithm: Algorithm, *, everything: bool = False) -> tuple[Ints, Ints]:
-    """Pairs of transfers of which the first brings what the second sends on.
-
-    What a copy replaces no longer counts, unless `everything` that the sender waits for is asked for.
-    """
-    inputs, reduce = (
-        find_inputs(algorithm.transfers, algorithm.topology),
-        algorithm.transfers.reduce,
-    )
-    after, before = np.arange(len(reduce)), inputs.newest
-    pairs = []
-    while len(after):
-        after, before = after[before >= 0], before[before >= 0]
-        pairs.append((before, after))
-        before = (
-            inputs.previous[before]
-            if everything
-            else np.where(reduce[before], inputs.previous[before], -1)
-        )
-    both = (
-        np.concatenate([np.stack(pair) for pair in pairs], axis=1)
-        if pairs
-        else np.zeros((2, 0), np.int64)
-    )
-    return both[0], both[1]
 
 
 def _slices(algorithm: Algorithm) -> Slices:

@@ -3,39 +3,10 @@
 from __future__ import annotations
 
 from pccl._arrays import Bools, Ints
-from pccl._kernels import inlined, kernel
+from pccl._heap_kernels import pop_key, push_key
+from pccl._kernels import kernel
 
 __all__ = ["find_waits", "order_events"]
-
-
-@inlined
-def push(heap: Ints, size: int, number: int) -> int:
-    """Add a number to a heap; returns the new size."""
-    hole = size
-    while hole > 0:
-        parent = (hole - 1) >> 1
-        if heap[parent] <= number:
-            break
-        heap[hole] = heap[parent]
-        hole = parent
-    heap[hole] = number
-    return size + 1
-
-
-@inlined
-def pop(heap: Ints, size: int) -> int:
-    """Take the least number out of a heap, which has one less then; returns that number."""
-    least, last = heap[0], heap[size - 1]
-    hole, child = 0, 1
-    while child < size - 1:
-        if child + 1 < size - 1 and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= last:
-            break
-        heap[hole] = heap[child]
-        hole, child = child, 2 * child + 1
-    heap[hole] = last
-    return least
 
 
 @kernel
@@ -45,20 +16,22 @@ def order_events(missing: Ints, offsets: Ints, followers: Ints, heap: Ints, orde
     `missing` counts for how many others each event waits; those that wait for event `e` are
     ``followers[offsets[e]:offsets[e + 1]]``.
     """
+    # An event is its own key, so that one array is both halves of the heap.
     size = 0
     for event in range(len(missing)):
         if missing[event] == 0:
-            size = push(heap, size, event)
+            size = push_key(heap, heap, size, event, event)
     done = 0
     while size > 0:
-        event = pop(heap, size)
-        size -= 1
+        event = heap[0]
+        size = pop_key(heap, heap, size)
         order[done] = event
         done += 1
         for k in range(offsets[event], offsets[event + 1]):
-            missing[followers[k]] -= 1
-            if missing[followers[k]] == 0:
-                size = push(heap, size, followers[k])
+            follower = followers[k]
+            missing[follower] -= 1
+            if missing[follower] == 0:
+                size = push_key(heap, heap, size, follower, follower)
     return done
 
 

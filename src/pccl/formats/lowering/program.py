@@ -10,8 +10,10 @@ from pccl.units import Bytes
 
 __all__ = ["INPUT", "OUTPUT", "SCRATCH", "Copies", "Messages", "Program"]
 
-
-INPUT, OUTPUT, SCRATCH = 0, 1, 2
+# The buffers of a rank.
+INPUT = 0
+OUTPUT = 1
+SCRATCH = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,19 @@ class Messages:
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """One row per copy inside a rank: what it keeps for itself, and what could not be received in place."""
+    """One row per copy inside a rank: what it keeps for itself, and what could not be received in place.
+
+    Attributes
+    ----------
+    rank, bytes
+        Whose buffers, and how much is copied.
+    time
+        Not before this moment of the plan, in picoseconds.
+    read_buffer, read_offset
+        Where it is read.
+    write_buffer, write_offset
+        Where it is written.
+    """
 
     rank: Ints
     bytes: Ints

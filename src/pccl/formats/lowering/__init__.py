@@ -1,0 +1,26 @@
+"""From transfers over links to what NPUs send to one another, which is all that other programs know.
+
+deliveries   what NPUs deliver to one another: transfers followed through switches
+program      what the ranks of a collective do: messages, copies, and what waits for what
+places       where ranks keep chunks in their buffers
+ordering     what has to wait for what
+lower        lower(): from an algorithm to a program
+"""
+
+from __future__ import annotations
+
+from pccl.formats.lowering.deliveries import Deliveries, follow
+from pccl.formats.lowering.lower import lower
+from pccl.formats.lowering.program import INPUT, OUTPUT, SCRATCH, Copies, Messages, Program
+
+__all__ = [
+    "INPUT",
+    "OUTPUT",
+    "SCRATCH",
+    "Copies",
+    "Deliveries",
+    "Messages",
+    "Program",
+    "follow",
+    "lower",
+]
