@@ -19,6 +19,7 @@ __all__ = [
     "TYPES",
     "Lanes",
     "Operations",
+    "inverse",
     "needs_of",
     "operations",
 ]
@@ -34,6 +35,14 @@ class Lanes:
 
     messages: Ints
     copies: Ints
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Lanes):
+            return NotImplemented
+        same_messages = np.array_equal(self.messages, other.messages)
+        return same_messages and np.array_equal(self.copies, other.copies)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,81 +88,85 @@ class Operations:
 def operations(program: Program, units: Units, lanes: Lanes, runs: Runs) -> Operations:
     """All operations: instance by instance, and task by task."""
     tasks = np.concatenate([_ends(program, lanes, runs), _copies(program, lanes)])
-    (rank, way, peer, lane, kind, src_rank, src_buffer, src_offset, dst_rank, dst_buffer, dst_offset, size,
-     time) = tasks.T  # fmt: skip
-    count = size // units.unit
+    count = tasks[:, -2] // units.unit
+    # A step moves only so many chunks, so that large tasks take several.
     pieces = -(-count // MOST_COUNT)
-    once = np.repeat(np.arange(len(tasks)), pieces)
-    done = np.tile(
-        (np.arange(len(once)) - (np.cumsum(pieces) - pieces)[once]) * MOST_COUNT, units.instances
-    )
-    task, instance = (
-        np.tile(once, units.instances),
-        np.repeat(np.arange(units.instances), len(once)),
-    )
+    task = np.tile(np.repeat(np.arange(len(tasks)), pieces), units.instances)
+    instance = np.repeat(np.arange(units.instances), int(pieces.sum()))
+    done = np.tile(count_within(pieces) * MOST_COUNT, units.instances)
+    rank, way, peer, lane, kind, *places, _, time = tasks[task].T
+    size = count[task]
     src, dst = (
-        units.offset(on[task], buffer[task], offset[task] // units.unit, count[task], instance)
-        + done
-        for on, buffer, offset in (
-            (src_rank, src_buffer, src_offset),
-            (dst_rank, dst_buffer, dst_offset),
-        )
+        units.offset(on, buffer, offset // units.unit, size, instance) + done
+        for on, buffer, offset in (places[:3], places[3:])
     )
+    counts = np.minimum(MOST_COUNT, size - done)
     return Operations(
-        task, instance, rank[task], way[task], peer[task], lane[task], kind[task], src_buffer[task], src,
-        dst_buffer[task], dst, np.minimum(MOST_COUNT, count[task] - done), time[task],
-    )  # fmt: skip
+        task, instance, rank, way, peer, lane, kind, places[1], src, places[4], dst, counts, time
+    )
 
 
 def _ends(program: Program, lanes: Lanes, runs: Runs) -> Ints:
     """Both ends of every run, one after the other."""
-    first, m = runs.first, program.messages
+    first = runs.first
+    m = program.messages
     src, dst, lane, adds = m.src[first], m.dst[first], lanes.messages[first], m.reduce[first]
-    read, write, add = (
-        (rank, buffer[first], offset[first])
-        for rank, buffer, offset in (
-            (src, m.read_buffer, m.read_offset), (dst, m.write_buffer, m.write_offset),
-            (dst, m.add_buffer, m.add_offset),
-        )
-    )  # fmt: skip
-    mine = (np.where(adds, *pair) for pair in zip(add, read, strict=True))
+    read = (src, m.read_buffer[first], m.read_offset[first])
+    write = (dst, m.write_buffer[first], m.write_offset[first])
+    add = (dst, m.add_buffer[first], m.add_offset[first])
+    # What a receipt reads is what it adds; the other receipts read nothing.
+    added = (np.where(adds, one, other) for one, other in zip(add, read, strict=True))
     whole = offsets_of(m.bytes[runs.messages])
-    size = whole[runs.offsets[1:]] - whole[runs.offsets[:-1]]
-    sends = _table(src, SENDING, dst, lane, TYPES.index("s"), *read, *write, size, runs.start)
+    size = np.diff(whole[runs.offsets])
     kind = np.where(adds, TYPES.index("rrc"), TYPES.index("r"))
-    receipts = _table(dst, RECEIVING, src, lane, kind, *mine, *write, size, runs.arrival)
+    sends = _table(src, SENDING, dst, lane, TYPES.index("s"), *read, *write, size, runs.start)
+    receipts = _table(dst, RECEIVING, src, lane, kind, *added, *write, size, runs.arrival)
     return np.stack([sends, receipts], axis=1).reshape(-1, sends.shape[1])
 
 
 def _copies(program: Program, lanes: Lanes) -> Ints:
     c = program.copies
-    return _table(c.rank, COPYING, -1, lanes.copies, TYPES.index("cpy"), c.rank, c.read_buffer, c.read_offset, c.rank,
-                  c.write_buffer, c.write_offset, c.bytes, c.time)  # fmt: skip
+    read = (c.rank, c.read_buffer, c.read_offset)
+    write = (c.rank, c.write_buffer, c.write_offset)
+    kind = TYPES.index("cpy")
+    return _table(c.rank, COPYING, -1, lanes.copies, kind, *read, *write, c.bytes, c.time)
 
 
 def _table(*columns: Ints | int) -> Ints:
     return np.stack(np.broadcast_arrays(*columns), axis=1)
 
 
+def count_within(widths: Ints) -> Ints:
+    """Count every row of these widths from zero on: 0, 1, … for the first, then for the next."""
+    offsets = offsets_of(widths)
+    return np.arange(offsets[-1]) - np.repeat(offsets[:-1], widths)
+
+
+def inverse(order: Ints) -> Ints:
+    """Where everything stands in an order."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place
+
+
 def needs_of(program: Program, runs: Runs, work: Operations) -> tuple[Ints, Ints]:
     """Pairs of operations of one instance, in any order given: the first has to be complete before the second."""
-    run, copies = runs.run_of, np.arange(len(program.copies))
+    copies = np.arange(len(program.copies))
+    run = runs.run_of
     task_of = np.concatenate([2 * run, 2 * run + 1, 2 * len(runs) + copies])
     total = 2 * len(runs) + len(copies)
-    before, after = np.divmod(
-        np.unique(task_of[program.before] * total + task_of[program.after]), total
-    )
+    pairs = np.unique(task_of[program.before] * total + task_of[program.after])
+    before, after = np.divmod(pairs, total)
     where = np.lexsort((work.task, work.instance))
     instances = int(work.instance.max(initial=-1)) + 1
+    # All instances have the same operations: where those of each task begin in the first of them.
     offsets = offsets_by_owner(work.task[where[: len(work) // max(instances, 1)]], total)
     pieces = np.diff(offsets)
-    combined = pieces[before] * pieces[after]  # every piece waits for every other
+    # Every piece waits for every other.
+    combined = pieces[before] * pieces[after]
     pair = np.repeat(np.arange(len(before)), combined)
-    nth = np.arange(len(pair)) - (np.cumsum(combined) - combined)[pair]
-    piece, of = np.divmod(nth, pieces[after][pair])
+    earlier, later = np.divmod(count_within(combined), pieces[after][pair])
     shift = np.arange(instances)[:, None] * offsets[-1]
-    first, then = (
-        where[(offsets[task][pair] + part + shift).ravel()]
-        for task, part in ((before, piece), (after, of))
-    )
+    first = where[(offsets[before][pair] + earlier + shift).ravel()]
+    then = where[(offsets[after][pair] + later + shift).ravel()]
     return first, then

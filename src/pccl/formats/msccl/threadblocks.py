@@ -16,7 +16,14 @@ from pccl.formats.lowering import Program
 from pccl.formats.lowering.ordering import sorted_events
 from pccl.formats.lowering.ordering_kernels import find_waits
 from pccl.formats.msccl.lanes import choose_lanes, split_lanes
-from pccl.formats.msccl.operations import RECEIVING, SENDING, Operations, needs_of, operations
+from pccl.formats.msccl.operations import (
+    RECEIVING,
+    SENDING,
+    Operations,
+    inverse,
+    needs_of,
+    operations,
+)
 from pccl.formats.msccl.runs import Runs, runs_of
 from pccl.formats.msccl.targets import MOST_COUNT, MOST_DEPENDED_ON, MOST_NODES, MOST_PEERS, Target
 from pccl.formats.msccl.units import Units
@@ -26,12 +33,14 @@ __all__ = ["Threadblocks", "arrange"]
 
 @dataclass(frozen=True, eq=False)
 class Threadblocks:
-    """All threadblocks, rank by rank, and what they do.
+    """All threadblocks, rank by rank, and what they do; ranks without anything to do have none.
 
     Attributes
     ----------
-    rank, send, recv, chan, lane
-        Per threadblock; the peers are -1 where there is none.
+    ranks
+        How many ranks there are.
+    rank, way, peer, chan, lane
+        Per threadblock; the peer of copies is -1.
     number
         Per threadblock: what it is called on its rank.
     work, block, position
@@ -40,9 +49,10 @@ class Threadblocks:
         Operation `i` waits for those in ``waits[wait_offsets[i]:wait_offsets[i + 1]]``.
     """
 
+    ranks: int
     rank: Ints
-    send: Ints
-    recv: Ints
+    way: Ints
+    peer: Ints
     chan: Ints
     lane: Ints
     number: Ints
@@ -58,12 +68,12 @@ class Threadblocks:
     @property
     def channels(self) -> int:
         """How many channels there are."""
-        return int(self.chan.max()) + 1
+        return int(self.chan.max(initial=0)) + 1
 
     @property
     def per_rank(self) -> Ints:
-        """How many threadblocks each rank has; all have one at least."""
-        return np.bincount(self.rank)
+        """How many threadblocks each rank has."""
+        return np.bincount(self.rank, minlength=self.ranks)
 
     @property
     def steps_of(self) -> Ints:
@@ -74,6 +84,11 @@ class Threadblocks:
     def steps(self) -> Ints:
         """Per threadblock: its steps in the file."""
         return np.bincount(self.block, self.steps_of, len(self)).astype(np.int64)
+
+    @property
+    def most_steps(self) -> int:
+        """The steps of the longest threadblock."""
+        return int(self.steps.max(initial=0))
 
     @property
     def awaited(self) -> Bools:
@@ -90,74 +105,68 @@ def arrange(
         runs = runs_of(program, units, lanes.messages)
         blocks = _blocks(program, units, operations(program, units, lanes, runs))
         _check(blocks, program, units, target)
-        if blocks.steps.max() <= target.steps:
+        # Waits need steps of their own, and take time to find: not before the rest fits.
+        if blocks.most_steps <= target.steps:
             blocks = _with_waits(program, runs, blocks)
             _check(blocks, program, units, target)
-        if blocks.steps.max() <= target.steps:
+        if blocks.most_steps <= target.steps:
             return _numbered(blocks)
-        before, lanes = lanes, split_lanes(program, lanes, runs, _too_long(blocks, target))
-        if np.array_equal(before.messages, lanes.messages) and np.array_equal(
-            before.copies, lanes.copies
-        ):
+        before = lanes
+        lanes = split_lanes(program, lanes, runs, _too_long(blocks, target))
+        if before == lanes:
             raise PcclError(_indivisible(blocks, target))
 
 
 def _blocks(program: Program, units: Units, work: Operations) -> Threadblocks:
-    """Operations put into threadblocks, in the order of their times; a rank without any has one that does nothing."""
-    by_time = np.argsort(work.time, kind="stable")
-    key = np.zeros(len(work), np.int64)
+    """Operations put into threadblocks, in the order of their times."""
+    work = work.taken(np.argsort(work.time, kind="stable"))
+    owner = np.zeros(len(work), np.int64)
     for column in (work.rank, work.instance, work.way, work.peer + 1, work.lane):
-        key = key * (int(column.max(initial=0)) + 1) + column
-    _, first, which = np.unique(key[by_time], return_index=True, return_inverse=True)
-    example = by_time[first]
-    idle = np.setdiff1d(np.arange(len(program.npus)), work.rank)
-    order = np.lexsort((np.concatenate([first, idle]), np.concatenate([work.rank[example], idle])))
-    number = np.empty(len(order), np.int64)
-    number[order] = np.arange(len(order))
-    block = number[which]
+        owner = owner * (int(column.max(initial=0)) + 1) + column
+    # Rank by rank, threadblocks are numbered in the order in which they have something to do.
+    _, first, which = np.unique(owner, return_index=True, return_inverse=True)
+    order = np.lexsort((first, work.rank[first]))
+    block = inverse(order)[which]
+    own = work.taken(first[order])
     by_block = np.argsort(block, kind="stable")
-    instance, way, peer, lane, rank = (
-        np.concatenate([column[example], np.full(len(idle), other)])[order]
-        for column, other in (
-            (work.instance, 0),
-            (work.way, -1),
-            (work.peer, -1),
-            (work.lane, 0),
-            (work.rank, 0),
-        )
-    )
-    rank[number[len(example) :]] = idle
-    send, recv = (np.where(way == this, peer, -1) for this in (SENDING, RECEIVING))
-    chan = _channels(program, units, rank, way, peer, lane, instance)
-    block, nothing = block[by_block], np.zeros(0, np.int64)
-    position = np.arange(len(block)) - offsets_by_owner(block, len(order))[block]
+    block = block[by_block]
     return Threadblocks(
-        rank, send, recv, chan, lane, np.arange(len(order)), work.taken(by_time[by_block]), block, position,
-        np.zeros(len(block) + 1, np.int64), nothing,
-    )  # fmt: skip
-
-
-def _channels(
-    program: Program, units: Units, rank: Ints, way: Ints, peer: Ints, lane: Ints, instance: Ints
-) -> Ints:
-    """One for each lane and instance, or several, by how far apart ranks are, so that none has too many peers."""
-    pairs = np.unique(program.messages.src * len(program.npus) + program.messages.dst)
-    peers = max(
-        (int(np.bincount(ends).max(initial=0)) for ends in np.divmod(pairs, len(program.npus))),
-        default=0,
+        ranks=len(program.npus),
+        rank=own.rank,
+        way=own.way,
+        peer=own.peer,
+        chan=_channels(program, units, own),
+        lane=own.lane,
+        number=np.arange(len(own)),
+        work=work.taken(by_block),
+        block=block,
+        position=np.arange(len(block)) - offsets_by_owner(block, len(own))[block],
+        wait_offsets=np.zeros(len(block) + 1, np.int64),
+        waits=np.zeros(0, np.int64),
     )
-    sides = -(-len(program.npus) // MOST_PEERS) if peers > MOST_PEERS else 1
-    ahead = np.where(way == SENDING, peer - rank, rank - peer) % len(program.npus)
+
+
+def _channels(program: Program, units: Units, own: Operations) -> Ints:
+    """One for each lane and instance, or several, by how far apart ranks are, so that none has too many peers."""
+    ranks = len(program.npus)
+    pairs = np.unique(program.messages.src * ranks + program.messages.dst)
+    peers = max(int(np.bincount(ends).max(initial=0)) for ends in np.divmod(pairs, ranks))
+    sides = -(-ranks // MOST_PEERS) if peers > MOST_PEERS else 1
+    ahead = np.where(own.way == SENDING, own.peer - own.rank, own.rank - own.peer) % ranks
     side = ahead // MOST_PEERS if sides > 1 else 0
-    return np.where(peer >= 0, (lane * sides + side) * units.instances + instance, 0)
+    channel = (own.lane * sides + side) * units.instances + own.instance
+    return np.where(own.peer >= 0, channel, 0)
 
 
 def _with_waits(program: Program, runs: Runs, blocks: Threadblocks) -> Threadblocks:
-    """What every operation has to wait for beyond what it knows already from those before it, on its own rank."""
-    work, block, count = blocks.work, blocks.block, len(blocks.work)
+    """Find what every operation has to wait for beyond what it knows already from those before it, on its own rank."""
+    work = blocks.work
+    block = blocks.block
+    count = len(work)
     first, then = needs_of(program, runs, work)
     apart = block[first] != block[then]
     first, then = first[apart], then[apart]
+    # The latest need comes first: who has waited for it often knows of the others.
     by = np.lexsort((first, -work.time[first], then))
     first, then = first[by], then[by]
     follows = np.flatnonzero(blocks.position > 0)
@@ -167,13 +176,16 @@ def _with_waits(program: Program, runs: Runs, blocks: Threadblocks) -> Threadblo
     if len(order) < count:
         rank = work.rank[np.setdiff1d(np.arange(count), order)[0]]
         raise InternalError(f"rank {rank}: operations wait for each other in a circle")
-    needs, waits = offsets_by_owner(then, count), np.zeros(len(first), np.bool_)
     order = order[np.argsort(work.rank[order], kind="stable")]
-    begin, ranks = offsets_of(blocks.per_rank), len(program.npus)
-    local, done = block - begin[work.rank], offsets_by_owner(work.rank, ranks)
-    for rank in range(ranks):
-        low, high, size = int(done[rank]), int(done[rank + 1]), int(begin[rank + 1] - begin[rank])
-        known, history = np.full((size, size), -1, np.int64), np.empty((high - low, size), np.int64)
+    needs = offsets_by_owner(then, count)
+    waits = np.zeros(len(first), np.bool_)
+    begin = offsets_of(blocks.per_rank)
+    local = block - begin[work.rank]
+    done = offsets_by_owner(work.rank, blocks.ranks).tolist()
+    for rank, size in enumerate(blocks.per_rank.tolist()):
+        low, high = done[rank], done[rank + 1]
+        known = np.full((size, size), -1, np.int64)
+        history = np.empty((high - low, size), np.int64)
         find_waits(
             order[low:high], low, local, blocks.position, needs, first, known, history, waits
         )
@@ -183,11 +195,9 @@ def _with_waits(program: Program, runs: Runs, blocks: Threadblocks) -> Threadblo
 def _numbered(blocks: Threadblocks) -> Threadblocks:
     """Threadblocks that others wait for get the first numbers, as only few numbers can be waited for."""
     idle = np.bincount(blocks.block[blocks.awaited], minlength=len(blocks)) == 0
-    order = np.lexsort((np.arange(len(blocks)), blocks.recv < 0, idle, blocks.rank))
-    number = np.empty(len(blocks), np.int64)
-    number[order] = np.arange(len(blocks))
-    begin = np.cumsum(blocks.per_rank) - blocks.per_rank
-    return replace(blocks, number=number - begin[blocks.rank])
+    order = np.lexsort((np.arange(len(blocks)), blocks.way != RECEIVING, idle, blocks.rank))
+    begin = offsets_of(blocks.per_rank)
+    return replace(blocks, number=inverse(order) - begin[blocks.rank])
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
@@ -196,18 +206,19 @@ def _numbered(blocks: Threadblocks) -> Threadblocks:
 def _too_long(blocks: Threadblocks, target: Target) -> dict[tuple[int, int, int], int]:
     """Lanes with too many steps (sender, receiver or -1 for copies, lane), and how many each should become."""
     found: dict[tuple[int, int, int], int] = {}
-    steps = blocks.steps
-    for b in np.flatnonzero(steps > target.steps).tolist():
-        rank, send, recv = (int(column[b]) for column in (blocks.rank, blocks.send, blocks.recv))
-        lane = (*((recv, rank) if recv >= 0 else (rank, send)), int(blocks.lane[b]))
-        found[lane] = max(found.get(lane, 0), -(-int(steps[b]) // target.steps))
+    parts = -(-blocks.steps // target.steps)
+    long = np.flatnonzero(parts > 1)
+    columns = (blocks.rank, blocks.peer, blocks.way, blocks.lane, parts)
+    for rank, peer, way, lane, count in np.stack(columns, 1)[long].tolist():
+        ends = (peer, rank) if way == RECEIVING else (rank, peer)
+        found[*ends, lane] = max(found.get((*ends, lane), 0), count)
     return found
 
 
 def _indivisible(blocks: Threadblocks, target: Target) -> str:
-    rank = int(blocks.rank[np.argmax(blocks.steps)])
+    rank = blocks.rank[np.argmax(blocks.steps)]
     return (
-        f"rank {rank} needs {blocks.steps.max()} steps for one message or copy, more than the {target.steps} of a "
+        f"rank {rank} needs {blocks.most_steps} steps for one message or copy, more than the {target.steps} of a "
         f"threadblock of {target.runtime}, as a step moves at most {MOST_COUNT} chunks; use shares with a larger "
         "common divisor, or the format mscclpp"
     )
@@ -221,39 +232,36 @@ def _check(blocks: Threadblocks, program: Program, units: Units, target: Target)
             f"{target.runtime}; {_fewer(program, units)}"
         )
     own = blocks.per_rank
-    awaited = np.bincount(blocks.rank[np.unique(blocks.block[blocks.awaited])], minlength=len(own))
-    nodes = 1 + len(own) + own + np.bincount(blocks.rank, blocks.steps, len(own)).astype(np.int64)
-    broken = (own > target.threadblocks) | (awaited > MOST_DEPENDED_ON + 1) | (nodes > MOST_NODES)
-    if not broken.any():
-        return
-    rank = int(np.argmax(broken))
-    if own[rank] > target.threadblocks:
-        peers = len(np.setdiff1d(blocks.send[blocks.rank == rank], [-1]))
+    ranks = len(own)
+    awaited = np.bincount(blocks.rank[np.unique(blocks.block[blocks.awaited])], minlength=ranks)
+    steps = np.bincount(blocks.rank, blocks.steps, ranks).astype(np.int64)
+    # A rank without anything to do has a threadblock all the same.
+    nodes = 1 + ranks + np.maximum(own, 1) + steps
+    for rank in np.flatnonzero(own > target.threadblocks)[:1]:
+        sends = (blocks.rank == rank) & (blocks.way == SENDING)
         raise PcclError(
-            f"rank {rank} needs {own[rank]} threadblocks to send to {peers} others, more than the "
-            f"{target.threadblocks} of {target.runtime}; use fewer channels or instances, a sparser schedule, or "
-            "another target"
+            f"rank {rank} needs {own[rank]} threadblocks to send to {len(np.unique(blocks.peer[sends]))} others, more "
+            f"than the {target.threadblocks} of {target.runtime}; use fewer channels or instances, a sparser schedule, "
+            "or another target"
         )
-    if awaited[rank] > MOST_DEPENDED_ON + 1:
+    for rank in np.flatnonzero(awaited > MOST_DEPENDED_ON + 1)[:1]:
         raise PcclError(
             f"rank {rank}: others wait for {awaited[rank]} of its threadblocks, more than the {MOST_DEPENDED_ON + 1} "
             f"that the runtimes can number; {_fewer(program, units)}"
         )
-    raise PcclError(
-        f"rank {rank} needs {nodes[rank]:,} elements in the file or more, but the runtimes read {MOST_NODES:,}; "
-        f"{_fewer(program, units)}"
-    )
+    for rank in np.flatnonzero(nodes > MOST_NODES)[:1]:
+        raise PcclError(
+            f"rank {rank} needs {nodes[rank]:,} elements in the file or more, but the runtimes read {MOST_NODES:,}; "
+            f"{_fewer(program, units)}"
+        )
 
 
 def _fewer(program: Program, units: Units) -> str:
     """What makes a file smaller."""
-    many = [
-        name
-        for name, count in (("chunks", program.collective.pieces), ("instances", units.instances))
-        if count > 1
-    ]
+    counts = {"chunks": program.collective.pieces, "instances": units.instances}
+    many = " or ".join(name for name, count in counts.items() if count > 1)
     if many:
-        return f"use fewer {' or '.join(many)}"
+        return f"use fewer {many}"
     return (
         "its ranks pass on too many messages: use a smaller group, a network with shorter ways, "
         "or the format mscclpp"

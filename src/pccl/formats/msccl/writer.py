@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pccl._arrays import Ints
+from pccl._arrays import Ints, offsets_of
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
 from pccl.collective import AllToAllV, Collective
@@ -19,7 +19,7 @@ from pccl.formats.lowering import Program, lower
 from pccl.formats.machine import BY_NAME, Kind
 from pccl.formats.msccl.file import MOST_CHARACTERS
 from pccl.formats.msccl.interpreter import find_problems
-from pccl.formats.msccl.operations import TYPES
+from pccl.formats.msccl.operations import RECEIVING, SENDING, TYPES
 from pccl.formats.msccl.targets import CHOSEN, DEPTHS, Target, find_target
 from pccl.formats.msccl.threadblocks import Threadblocks, arrange
 from pccl.formats.msccl.units import Units
@@ -191,19 +191,22 @@ def _text(
     buffers = (program.input_bytes, program.output_bytes, program.scratch_bytes)
     chunks = np.stack(buffers, axis=1) // units.unit * units.instances
     steps = _steps(blocks)
+    send = np.where(blocks.way == SENDING, blocks.peer, -1)
+    recv = np.where(blocks.way == RECEIVING, blocks.peer, -1)
+    table = np.stack([blocks.number, send, recv, blocks.chan, np.arange(len(blocks))], 1)
     order = np.lexsort((blocks.number, blocks.rank))
-    columns = (blocks.rank, blocks.number, blocks.send, blocks.recv, blocks.chan)
-    for rank, number, send, recv, chan, block in np.stack([*columns, np.arange(len(blocks))], 1)[
-        order
-    ].tolist():
-        if number == 0:
-            lines += ["  </gpu>"] if rank else []
-            sizes = zip(_BUFFERS, chunks[rank].tolist(), strict=True)
-            held = {f"{buffer}_chunks": count for buffer, count in sizes}
-            lines.append("  " + _tag("gpu", {"id": rank} | held))
-        place = {"id": number, "send": send, "recv": recv, "chan": chan}
-        lines += ["    " + _tag("tb", place), *steps[block], "    </tb>"]
-    return "\n".join([*lines, "  </gpu>", *purpose, "</algo>", ""])
+    offsets = offsets_of(blocks.per_rank).tolist()
+    for rank, sizes in enumerate(chunks.tolist()):
+        held = {f"{buffer}_chunks": count for buffer, count in zip(_BUFFERS, sizes, strict=True)}
+        lines.append("  " + _tag("gpu", {"id": rank} | held))
+        own = table[order[offsets[rank] : offsets[rank + 1]]].tolist()
+        # Every rank has a threadblock, if only to do nothing.
+        for *place, block in own or [[0, -1, -1, 0, -1]]:
+            names = zip(("id", "send", "recv", "chan"), place, strict=True)
+            inside = steps[block] if block >= 0 else []
+            lines += ["    " + _tag("tb", dict(names)), *inside, "    </tb>"]
+        lines.append("  </gpu>")
+    return "\n".join([*lines, *purpose, "</algo>", ""])
 
 
 def _steps(blocks: Threadblocks) -> list[list[str]]:
@@ -276,7 +279,7 @@ def _facts(head: dict[str, str | int], blocks: Threadblocks, program: Program) -
         "collective": f"{head['coll']} among {head['ngpus']} ranks, {places}",
         "sizes": f"{Bytes(int(head['minBytes']))} to {Bytes(int(head['maxBytes']))}, for counts of elements that are "
         f"multiples of {head['nchunksperloop']}",
-        "threadblocks": f"at most {blocks.per_rank.max()} on a rank, of at most {blocks.steps.max()} steps, on "
+        "threadblocks": f"at most {max(blocks.per_rank.max(), 1)} on a rank, of at most {blocks.most_steps} steps, on "
         f"{channels}",
         "checked": CHECKED,
     }
