@@ -107,6 +107,20 @@ def test_dimension_by_dimension_on_any_product(first, second, kind, chunks):
     assert pccl.lower_bound(topology, collective).value <= algorithm.duration
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    networks(limits=False),
+    st.sampled_from([*SHARED, "broadcast", "reduce", "all-to-all"]),
+    st.integers(1, 5000),
+    st.integers(1, 4),
+)
+def test_any_size_will_do(topology, kind, size, chunks):
+    """Shares and their pieces may differ by a byte, and some may be empty."""
+    collective = pccl.collective.COLLECTIVES[kind](f"{size}B", chunks=chunks)
+    ran = check_all(topology, [collective])
+    assert ran & {"ring", "bruck"}
+
+
 def test_baselines_are_the_same_every_time():
     machine = pccl.topology.dgx1()
     for name in ("best-ring", "double-tree", "multitree"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 import pccl
@@ -29,8 +32,21 @@ def test_rows_say_what_the_algorithms_say(ours):
     assert comparison.gap == ours.duration / comparison.bound.value - 1
 
 
-def test_a_baseline_may_leave_its_data_uncut(ours):
-    """Cut in two, the shares of a ring through a slow network pay for latency twice."""
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_links_are_as_busy_as_the_simulator_says(exclusive):
+    """With exclusive links, which are held for the latency too, and without."""
+    line = pccl.topology.line(4, bandwidth="1GB/s", latency="5us")
+    line = replace(line, exclusive=np.full(line.num_links, exclusive))
+    ours = pccl.synthesize(line, pccl.AllGather("4kB", chunks=1), effort="fast")
+    busy = pccl.simulate(ours).utilization.mean()
+    comparison = pccl.compare(ours, ["ring"])
+    assert comparison.ours.links_busy == pytest.approx(busy)
+    ring = pccl.simulate(pccl.baseline("ring", line, *ours.collectives))
+    assert comparison.baselines[0].links_busy == pytest.approx(ring.utilization.mean())
+
+
+def test_a_baseline_may_leave_its_data_uncut():
+    """Cut into four, chunks wait for each other at the switch."""
     far = pccl.topology.switch(4, bandwidth="1TB/s", latency="1ms")
     algorithm = pccl.synthesize(far, pccl.AllToAll("4kB", chunks=4), effort="fast")
     times = [

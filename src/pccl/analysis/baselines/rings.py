@@ -110,6 +110,5 @@ def _nearest_first(cost: Ints, start: int) -> Ints:
 
 
 def _improved(cost: Ints, tour: Ints) -> Ints:
-    saved, spare = np.empty((2, len(tour)), np.int64)
-    improve_tour(cost, tour, saved, spare, PASSES)
+    improve_tour(cost, tour, np.empty_like(tour), PASSES)
     return tour

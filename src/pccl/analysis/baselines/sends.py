@@ -146,7 +146,6 @@ def lay_trees(
         topology.dst,
         token,
         last,
-        np.empty(topology.num_devices, np.bool_),
         chosen,
     )
     kernels.lay_trees(up or absent, down or absent, ground, pattern)

@@ -9,39 +9,42 @@ from pccl._kernels import kernel
 
 __all__ = ["improve_tour"]
 
-
-NONE = np.int64(-1)
+LONGEST_STRETCH = 3  # that is moved elsewhere
 
 
 @kernel
-def improve_tour(cost: Ints, tour: Ints, saved: Ints, spare: Ints, passes: int) -> None:
+def improve_tour(cost: Ints, tour: Ints, saved: Ints, passes: int) -> None:
     """Turn stretches of a round tour round, or move short ones elsewhere, for as long as that makes it cheaper.
 
-    Costs may differ between the directions: `saved[k]` is what turning round the first k hops would save.
+    Costs may differ between the directions: `saved` is scratch space for what turning stretches round would save.
     """
-    better, left = True, passes
-    while better and left > 0:
-        turned = turn_stretches(cost, tour, saved, spare)
-        moved = move_stretches(cost, tour, spare)
-        better, left = turned or moved, left - 1
+    for _ in range(passes):
+        turned = turn_stretches(cost, tour, saved)
+        moved = move_stretches(cost, tour)
+        if not (turned or moved):
+            break
 
 
 @kernel
-def turn_stretches(cost: Ints, tour: Ints, saved: Ints, spare: Ints) -> bool:
+def turn_stretches(cost: Ints, tour: Ints, saved: Ints) -> bool:
     """Reverse tour[i + 1 : j + 1] where that is cheaper."""
-    n, better = len(tour), False
+    n = len(tour)
+    better = False
     sum_savings(cost, tour, saved)
     for i in range(n - 2):
         for j in range(i + 2, n):
-            a, b, c, d = tour[i], tour[i + 1], tour[j], tour[(j + 1) % n]
-            if a == d:
+            before = tour[i]
+            first = tour[i + 1]
+            last = tour[j]
+            after = tour[(j + 1) % n]
+            if before == after:
                 continue
-            gain = cost[a, b] + cost[c, d] - cost[a, c] - cost[b, d] + saved[j] - saved[i + 1]
+            gain = cost[before, first] + cost[last, after]
+            gain -= cost[before, last] + cost[first, after]
+            # The hops inside are made in the other direction.
+            gain += saved[j] - saved[i + 1]
             if gain > 0:
-                for k in range(i + 1, j + 1):
-                    spare[k] = tour[k]
-                for k in range(i + 1, j + 1):
-                    tour[k] = spare[i + 1 + j - k]
+                reverse(tour, i + 1, j)
                 sum_savings(cost, tour, saved)
                 better = True
     return better
@@ -52,36 +55,51 @@ def sum_savings(cost: Ints, tour: Ints, saved: Ints) -> None:
     """What turning round the hops up to each place would save."""
     saved[0] = 0
     for k in range(1, len(tour)):
-        a, b = tour[k - 1], tour[k]
-        saved[k] = saved[k - 1] + cost[a, b] - cost[b, a]
+        hop = cost[tour[k - 1], tour[k]] - cost[tour[k], tour[k - 1]]
+        saved[k] = saved[k - 1] + hop
 
 
 @kernel
-def move_stretches(cost: Ints, tour: Ints, spare: Ints) -> bool:
-    """Move one, two or three members in a row to between two others, where that is cheaper."""
-    n, better = len(tour), False
-    for length in range(1, min(3, n - 3) + 1):
-        for _ in range(
-            n
-        ):  # every stretch comes to the front once, as the tour is turned on by one each time
-            first, last, before, after = tour[0], tour[length - 1], tour[n - 1], tour[length]
+def move_stretches(cost: Ints, tour: Ints) -> bool:
+    """Move a few members in a row to between two others, where that is cheaper."""
+    n = len(tour)
+    better = False
+    for length in range(1, min(LONGEST_STRETCH, n - 3) + 1):
+        # Every stretch comes to the front once, as the tour is turned on by one each time.
+        for _ in range(n):
+            first = tour[0]
+            last = tour[length - 1]
+            before = tour[n - 1]
+            after = tour[length]
             gain = cost[before, first] + cost[last, after] - cost[before, after]
-            best, place = np.int64(0), NONE
+            best = np.int64(0)
+            place = 0
             for k in range(length, n - 1):
-                a, b = tour[k], tour[k + 1]
-                more = cost[a, first] + cost[last, b] - cost[a, b]
+                here = tour[k]
+                there = tour[k + 1]
+                more = cost[here, first] + cost[last, there] - cost[here, there]
                 if gain - more > best:
-                    best, place = gain - more, k
-            if place >= 0:
-                for k in range(length):
-                    spare[k] = tour[k]
-                for k in range(length, place + 1):
-                    tour[k - length] = tour[k]
-                for k in range(length):
-                    tour[place + 1 - length + k] = spare[k]
+                    best = gain - more
+                    place = k
+            if best > 0:
+                rotate(tour, length, place + 1)
                 better = True
-            front = tour[0]
-            for k in range(n - 1):
-                tour[k] = tour[k + 1]
-            tour[n - 1] = front
+            rotate(tour, 1, n)
     return better
+
+
+@kernel
+def rotate(tour: Ints, by: int, end: int) -> None:
+    """Move the first few entries of tour[:end] behind the others; in place that takes three reversals."""
+    reverse(tour, 0, by - 1)
+    reverse(tour, by, end - 1)
+    reverse(tour, 0, end - 1)
+
+
+@kernel
+def reverse(tour: Ints, low: int, high: int) -> None:
+    """Turn round what stands from one place to another."""
+    while low < high:
+        tour[low], tour[high] = tour[high], tour[low]
+        low += 1
+        high -= 1

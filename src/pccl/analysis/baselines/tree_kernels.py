@@ -32,13 +32,12 @@ class Ground(NamedTuple):
     """What trees are laid over, and scratch space with one entry per device."""
 
     member: Ints  # device of each member of the group
-    contributes: Bools  # per device: whether it is a member
+    contributes: Bools  # per device: whether it is a member of the group
     src: Indices
     dst: Indices
-    token: Ints
+    token: Ints  # who stands for the sum that the device has seen; or whether it has joined a tree of links
     last: Ints  # the newest transfer that brought the chunk
-    joined: Bools
-    chosen: Ints
+    chosen: Ints  # links of a tree, as many as there are
 
 
 class Pattern(NamedTuple):
@@ -122,15 +121,16 @@ def merge_up(tree: int, up: TreeTable, ground: Ground, pattern: Pattern, count: 
     order = up.order[tree]
     chosen = ground.chosen
     size = 0
-    ground.joined[:] = False
-    ground.joined[ground.member[order[0]]] = True
+    joined = ground.token
+    joined[:] = False
+    joined[ground.member[order[0]]] = True
     # From the root outwards, so that every path ends in the tree.
     for k in range(1, len(order)):
         at = ground.member[order[k]]
         begin = up.first[up.path[tree, order[k]]]
         end = begin
-        while not ground.joined[at]:
-            ground.joined[at] = True
+        while not joined[at]:
+            joined[at] = True
             at = ground.dst[up.link[end]]
             end += 1
         for hop in range(end - 1, begin - 1, -1):
