@@ -14,10 +14,12 @@ from pccl import (
     AllGather,
     AllReduce,
     AllToAll,
+    Bound,
     Broadcast,
     Condition,
     Custom,
     Link,
+    PcclError,
     Reduce,
     ReduceScatter,
     SendRecv,
@@ -387,3 +389,17 @@ def changes(draw: st.DrawFn, algorithm: Algorithm) -> Algorithm:
 
 
 COLUMNS = ("chunk", "link", "start", "reduce")
+
+
+def test_what_is_no_algorithm() -> None:
+    with pytest.raises(PcclError, match=r"verify checks an algorithm, not 'x\.pccl'; pccl\.load"):
+        verify("x.pccl")  # type: ignore[arg-type]
+
+
+def test_a_bound_that_the_algorithm_beats() -> None:
+    """Either the algorithm or the bound is wrong, then."""
+    algorithm = schedule(PAIR, SEND, (0, 0, 1, 0))
+    verify(dataclasses.replace(algorithm, bound=Bound("cut", algorithm.duration)))
+    false = Bound("cut", Picoseconds(algorithm.duration + 1))
+    with pytest.raises(VerificationError, match="its bound claims that nothing is faster than"):
+        verify(dataclasses.replace(algorithm, bound=false))

@@ -1,4 +1,4 @@
-"""Compiled loops of the verifier and of everything else that walks over transfers."""
+"""Compiled loops of the verifier."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from pccl._kernels import kernel
 __all__ = ["Columns", "check_copies", "check_sums", "first_overlap"]
 
 
-FINE, SENDER_HAS_NONE, NOT_DELIVERED, COUNTED_TWICE, OVERWRITTEN, INCOMPLETE = 0, 1, 2, 3, 4, 5
+# What may be wrong.
+FINE = 0
+SENDER_HAS_NONE = 1
+NOT_DELIVERED = 2
+COUNTED_TWICE = 3
+OVERWRITTEN = 4
+INCOMPLETE = 5
 
 
 class Columns(NamedTuple):
@@ -30,7 +36,8 @@ class Columns(NamedTuple):
 def first_overlap(order: Ints, link: Indices, start: Ints, hold: Ints) -> int:
     """Position in the order, by link and start, of the first transfer that begins while its link is held; or -1."""
     for k in range(1, len(order)):
-        i, before = order[k], order[k - 1]
+        i = order[k]
+        before = order[k - 1]
         if link[i] == link[before] and start[i] < start[before] + hold[before]:
             return k
     return -1
@@ -46,18 +53,28 @@ def check_copies(
     since: Ints,
     seen: Ints,
 ) -> tuple[int, int, int]:
-    """Follow chunks that do not reduce. Returns what is wrong, and the transfer or the chunk and device."""
+    """Follow chunks that do not reduce.
+
+    Returns what is wrong; the transfer and since when its sender has the chunk (-1 if never), or the chunk and device.
+    """
     for k in range(len(chunks)):
         chunk = chunks[k]
-        seen[source[k]], since[source[k]] = k + 1, 0
+        # A device has the chunk, `since` some moment, if it was `seen` with this mark: nothing is cleared in between.
+        mark = k + 1
+        seen[source[k]] = mark
+        since[source[k]] = 0
         for i in range(columns.first[chunk], columns.first[chunk + 1]):
-            src, dst = columns.src[i], columns.dst[i]
-            if seen[src] != k + 1 or since[src] > columns.start[i]:
-                return SENDER_HAS_NONE, i, since[src] if seen[src] == k + 1 else -1
-            if seen[dst] != k + 1 or since[dst] > columns.arrival[i]:
-                seen[dst], since[dst] = k + 1, columns.arrival[i]
+            src = columns.src[i]
+            dst = columns.dst[i]
+            if seen[src] != mark:
+                return SENDER_HAS_NONE, i, -1
+            if since[src] > columns.start[i]:
+                return SENDER_HAS_NONE, i, since[src]
+            if seen[dst] != mark or since[dst] > columns.arrival[i]:
+                seen[dst] = mark
+                since[dst] = columns.arrival[i]
         for i in range(wanted_first[chunk], wanted_first[chunk + 1]):
-            if seen[wanted[i]] != k + 1:
+            if seen[wanted[i]] != mark:
                 return NOT_DELIVERED, chunk, wanted[i]
     return FINE, -1, -1
 
@@ -74,10 +91,14 @@ def check_sums(
         full[:] = 0
         for i in range(source_first[chunk], source_first[chunk + 1]):
             n = i - source_first[chunk]
-            held[source[i], n >> 6] |= np.uint64(1) << np.uint64(n & 63)
-            full[n >> 6] |= np.uint64(1) << np.uint64(n & 63)
-        first, last = columns.first[chunk], columns.first[chunk + 1]
-        leaving, landing = first, first
+            bit = np.uint64(1) << np.uint64(n & 63)
+            held[source[i], n >> 6] |= bit
+            full[n >> 6] |= bit
+        first = columns.first[chunk]
+        last = columns.first[chunk + 1]
+        # Two queues in the order of time. At the same moment arrivals come first: what arrives can be sent on at once.
+        leaving = first
+        landing = first
         while landing < last:
             lands = by_arrival[landing]
             if leaving < last and columns.start[leaving] < columns.arrival[lands]:
@@ -91,7 +112,8 @@ def check_sums(
                 continue
             dst = columns.dst[lands]
             for w in range(len(full)):
-                new, old = flying[lands - first, w], held[dst, w]
+                new = flying[lands - first, w]
+                old = held[dst, w]
                 if columns.reduce[lands]:
                     if new & old != 0:
                         return COUNTED_TWICE, lands, w * 64 + lowest_bit(new & old)

@@ -47,7 +47,8 @@ class Stays:
     @cached_property
     def next(self) -> Ints:
         """Per stay: the one of the same chunk in the same switch after it, or -1."""
-        after, again = np.full(len(self), -1, np.int64), np.flatnonzero(self.previous >= 0)
+        after = np.full(len(self), -1, np.int64)
+        again = np.flatnonzero(self.previous >= 0)
         after[self.previous[again]] = again
         return after
 
@@ -73,16 +74,16 @@ class _Events(NamedTuple):
 
 def find_stays(transfers: Transfers, world: Topology) -> Stays:
     """The stays of a plan in the switches whose buffers are finite."""
-    finite = world.buffer != UNLIMITED
-    events = _events(transfers, finite) if np.any(finite) else None
-    if events is None or not len(events.row):
+    events = _events(transfers, world.buffer != UNLIMITED)
+    row, comes, begin, end, switch, another = events
+    if not len(row):
         nothing = np.empty(0, np.int64)
         return Stays(nothing, nothing, nothing, (nothing, nothing), (nothing, nothing))
-    row, comes, begin, end, switch, another = events
-    whole = comes & ~transfers.reduce[row]
-    whole[:-1] &= another[1:] | (end[:-1] <= begin[1:])
+    # A whole chunk that has come in before anything else happens to it opens a stay, if it was sent on before.
+    comes_whole = comes & ~transfers.reduce[row]
+    comes_whole[:-1] &= another[1:] | (end[:-1] <= begin[1:])
     opens = another.copy()
-    opens[1:] |= whole[1:] & ~comes[:-1]
+    opens[1:] |= comes_whole[1:] & ~comes[:-1]
     first = np.flatnonzero(opens)
     _refuse_strange(transfers, world, events, first)
     by_begin = np.lexsort((begin[first], switch[first]))
@@ -99,13 +100,17 @@ def find_stays(transfers: Transfers, world: Topology) -> Stays:
 
 
 def _events(t: Transfers, finite: Bools) -> _Events:
-    into, out = np.flatnonzero(finite[t.dst]), np.flatnonzero(finite[t.src])
+    into = np.flatnonzero(finite[t.dst])
+    out = np.flatnonzero(finite[t.src])
     row = np.concatenate([into, out])
     comes = np.arange(len(row)) < len(into)
-    begin = np.where(comes, t.start[row] + t.topology.latency[t.link[row]], t.start[row])
-    switch, chunk = np.where(comes, t.dst[row], t.src[row]), t.chunk[row]
-    order = np.lexsort((comes, begin, chunk, switch))
-    row, switch, chunk, begin = row[order], switch[order], chunk[order], begin[order]
+    begin = t.start[row] + np.where(comes, t.topology.latency[t.link[row]], 0)
+    switch = np.where(comes, t.dst[row], t.src[row])
+    order = np.lexsort((comes, begin, t.chunk[row], switch))
+    row = row[order]
+    begin = begin[order]
+    switch = switch[order]
+    chunk = t.chunk[row]
     another = np.ones(len(row), np.bool_)
     another[1:] = (switch[1:] != switch[:-1]) | (chunk[1:] != chunk[:-1])
     return _Events(row, comes[order], begin, begin + t.transmission[row], switch, another)
@@ -120,10 +125,8 @@ def _refuse_strange(transfers: Transfers, world: Topology, events: _Events, firs
     several = np.add.reduceat(comes.astype(np.int64), first) > 1
     strange = several & np.logical_or.reduceat(comes & ~transfers.reduce[row], first)
     goes_on = np.append(~another[first[1:]], False)
-    last_in, last_out = (
-        np.maximum.reduceat(np.where(*which, -1), first)
-        for which in ((comes, end), (~comes, begin))
-    )
+    last_in = np.maximum.reduceat(np.where(comes, end, -1), first)
+    last_out = np.maximum.reduceat(np.where(comes, -1, begin), first)
     strange |= goes_on & (last_in > last_out)
     if np.any(strange):
         i = int(first[np.argmax(strange)])

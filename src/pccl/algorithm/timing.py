@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pccl._arrays import Indices, Ints, offsets_of, stable_order
+from pccl._arrays import Indices, Ints, offsets_by_owner, stable_order
 from pccl.algorithm import timing_kernels as kernels
 from pccl.algorithm.core import Transfers
 from pccl.algorithm.stays import Stays, find_stays
@@ -73,51 +73,50 @@ def move_up(transfers: Transfers) -> Transfers:
 
     So this goes on until nothing moves any more: then the plan is what comes of playing it. Nothing ever gets later.
     """
-    topology, conditions = transfers.topology, transfers.conditions
+    topology = transfers.topology
     while True:
         t = transfers
         start = planned_starts(t, topology, times_of(t, topology, t.transmission))
         if np.array_equal(start, t.start):
             return transfers
-        transfers = Transfers.of(topology, conditions, t.chunk, t.link, start, t.reduce)
+        transfers = Transfers.of(topology, t.conditions, t.chunk, t.link, start, t.reduce)
 
 
 def find_inputs(transfers: Transfers, world: Topology) -> Inputs:
     """What is planned to be at the sender of each transfer when it starts."""
-    t, conditions = transfers, transfers.conditions
-    first = offsets_of(np.bincount(t.chunk, minlength=len(conditions)))
+    t = transfers
+    sums = t.conditions.reduces
+    first = offsets_by_owner(t.chunk, len(sums))
+    by_arrival = np.lexsort((t.arrival, t.chunk))
+    # A switch with a finite buffer forgets what it has sent on.
+    forgets = world.buffer != UNLIMITED
     newest_at, chunk_at = np.full((2, world.num_devices), -1, np.int64)
-    inputs = Inputs(np.full(len(t), -1, np.int64), np.full(len(t), -1, np.int64))
-    arrival = t.arrival
-    by_arrival = np.lexsort((arrival, t.chunk))
+    inputs = Inputs(*np.full((2, len(t)), -1, np.int64))
     kernels.find_inputs(
-        first, by_arrival, t.src, t.dst, t.start, arrival, conditions.reduces, world.buffer != UNLIMITED,
-        newest_at, chunk_at, inputs,
+        first, by_arrival, t.src, t.dst, t.start, t.arrival, sums, forgets, newest_at, chunk_at, inputs
     )  # fmt: skip
     _check_senders(t, np.flatnonzero(inputs.newest < 0))
     return inputs
 
 
 def _check_senders(transfers: Transfers, rows: Ints) -> None:
-    """Transfers that wait for nothing must start where their chunk does."""
-    conditions, devices = transfers.conditions, np.int64(transfers.topology.num_devices)
-    chunk, src = transfers.chunk[rows], transfers.src[rows]
-    rows = rows[conditions.source_ids[conditions.source_offsets[chunk]] != src]
+    """Raise unless the transfers of these rows, which wait for nothing, start where their chunk does."""
+    t = transfers
+    c = transfers.conditions
+    # The usual case first: the sender is the only source, or the first of several.
+    rows = rows[c.source_ids[c.source_offsets[t.chunk[rows]]] != t.src[rows]]
     if not len(rows):
         return
-    owner = np.repeat(np.arange(len(conditions)), np.diff(conditions.source_offsets))
-    known = np.isin(
-        transfers.chunk[rows] * devices + transfers.src[rows],
-        owner * devices + conditions.source_ids,
-    )
+    devices = t.topology.num_devices
+    owner = np.repeat(np.arange(len(c)), np.diff(c.source_offsets))
+    sent = t.chunk[rows].astype(np.int64) * devices + t.src[rows]
+    known = np.isin(sent, owner * devices + c.source_ids)
     if not np.all(known):
         i = int(rows[np.argmin(known)])
-        sender, when = (
-            transfers.topology.device_text(int(transfers.src[i])),
-            Picoseconds(transfers.start[i]),
-        )
+        sender = t.topology.device_text(int(t.src[i]))
         raise VerificationError(
-            f"transfer {i}: {sender} is not planned to have chunk {transfers.chunk[i]} at {when}; verify the algorithm"
+            f"transfer {i}: {sender} is not planned to have chunk {t.chunk[i]} at {Picoseconds(t.start[i])}; "
+            "verify the algorithm"
         )
 
 
@@ -134,7 +133,9 @@ def find_followers(inputs: Inputs) -> tuple[Ints, Ints, Ints]:
 
 
 def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: Inputs) -> Ints:
-    stays, count = find_stays(transfers, world), len(transfers)
+    """The same where switches have limits: everything waits for whatever comes before it, and lags behind it."""
+    count = len(transfers)
+    stays = find_stays(transfers, world)
     edges = [
         _input_edges(inputs, times),
         _link_edges(transfers, times),
@@ -142,19 +143,21 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
         *_stay_edges(stays, world, times, count),
     ]
     before, after, lag = (np.concatenate(column) for column in zip(*edges, strict=True))
-    nodes = count + len(stays)  # the moment of a stay is its end
+    # Transfers come first, whose moment is their start; then stays, whose moment is their end.
+    nodes = count + len(stays)
     order = stable_order(before.astype(np.int32), nodes)
-    first = offsets_of(np.bincount(before, minlength=nodes))
-    waits, missing = Waits(first, after[order], lag[order]), np.bincount(after, minlength=nodes)
+    waits = Waits(offsets_by_owner(before, nodes), after[order], lag[order])
+    missing = np.bincount(after, minlength=nodes)
     moment, scratch = np.zeros((2, nodes), np.int64)
     if kernels.settle(waits, missing, moment, scratch) < nodes:
         cause = np.empty(nodes, np.int64)
-        blocked = kernels.relax(waits, missing, moment, cause, scratch)
+        blocked = int(kernels.relax(waits, missing, moment, cause, scratch))
         if blocked >= 0:
-            raise InfeasibleError(_explain_blocked(transfers, world, stays, cause, int(blocked)))
+            raise _blocked(transfers, world, stays, cause, blocked)
     return moment[:count]
 
 
+# Who is waited for, who waits, and how long after the moment of the former that of the latter may be.
 Edges = tuple[Ints, Ints, Ints]
 
 
@@ -172,54 +175,63 @@ def _link_edges(transfers: Transfers, times: Times) -> Edges:
 
 def _one_way_edges(transfers: Transfers, world: Topology, times: Times) -> list[Edges]:
     """Switches without multicast send a chunk to one receiver after another, and take in partial sums likewise."""
-    t, one_way = transfers, ~world.multicast
-    sends, takes = np.flatnonzero(one_way[t.src]), np.flatnonzero(one_way[t.dst] & t.reduce)
+    t = transfers
+    sends = np.flatnonzero(~world.multicast[t.src])
     sends = sends[np.lexsort((t.start[sends], t.chunk[sends], t.src[sends]))]
-    begin = (t.arrival - t.transmission)[takes]
-    takes = takes[np.lexsort((begin, t.chunk[takes], t.dst[takes]))]
-    one, other = _neighbours(sends, t.src, t.chunk)
-    first, second = _neighbours(takes, t.dst, t.chunk)
+    sent, next_sent = _neighbours(sends, t.src, t.chunk)
+    takes = np.flatnonzero(~world.multicast[t.dst] & t.reduce)
+    landing = (t.arrival - t.transmission)[takes]
+    takes = takes[np.lexsort((landing, t.chunk[takes], t.dst[takes]))]
+    taken, next_taken = _neighbours(takes, t.dst, t.chunk)
     return [
-        (one, other, times.transmission[one]),
-        (first, second, times.travel[first] - times.latency[second]),
+        (sent, next_sent, times.transmission[sent]),
+        (taken, next_taken, times.travel[taken] - times.latency[next_taken]),
     ]
 
 
 def _stay_edges(stays: Stays, world: Topology, times: Times, count: int) -> list[Edges]:
     """A stay ends with its last transfer; then the chunk that takes its place may begin to come in."""
-    (into, in_stay), (out, out_stay), latency = stays.into, stays.out, times.latency
-    leaver = stays.leavers(world.buffer)
-    waiting = leaver[in_stay] >= 0
+    into, in_stay = stays.into
+    out, out_stay = stays.out
+    leaver = stays.leavers(world.buffer)[in_stay]
+    waiting = leaver >= 0
+    newcomer = into[waiting]
     again = stays.next[out_stay] >= 0
     comes_back = stays.first_in[stays.next[out_stay[again]]]
     return [
         (into, count + in_stay, times.travel[into]),
         (out, count + out_stay, times.transmission[out]),
-        (count + leaver[in_stay[waiting]], into[waiting], -latency[into[waiting]]),
-        (out[again], comes_back, -latency[comes_back]),
+        # The first byte, a latency after the start, needs the place.
+        (count + leaver[waiting], newcomer, -times.latency[newcomer]),
+        (out[again], comes_back, -times.latency[comes_back]),
     ]
 
 
 def _neighbours(order: Ints, *keys: Indices) -> tuple[Ints, Ints]:
     """Pairs that follow each other in the order and agree in all keys."""
-    before, after = order[:-1], order[1:]
+    before = order[:-1]
+    after = order[1:]
     same = np.ones(len(before), np.bool_)
     for key in keys:
         same &= key[before] == key[after]
     return before[same], after[same]
 
 
-def _explain_blocked(
+def _blocked(
     transfers: Transfers, world: Topology, stays: Stays, cause: Ints, blocked: int
-) -> str:
-    circle, node = [blocked], int(cause[blocked])
-    while node != blocked:
-        circle.append(node)
-        node = int(cause[node])
+) -> InfeasibleError:
+    """The error for a node that waits for itself; it names a switch on the way round."""
     count = len(transfers)
-    switches = [int(stays.switch[node - count]) for node in circle if node >= count]
-    switch = switches[0] if switches else int(transfers.dst[blocked])
-    return (
+    switch = int(transfers.dst[blocked])
+    node = blocked
+    while True:
+        if node >= count:
+            switch = int(stays.switch[node - count])
+            break
+        node = int(cause[node])
+        if node == blocked:
+            break
+    return InfeasibleError(
         f"in the planned order, the chunks block each other in {world.device_text(switch)}: transfers take longer, or "
         "its limits are tighter, than the plan was made for; try the discipline fifo, or a larger buffer"
     )

@@ -50,7 +50,8 @@ def find_inputs(
                 known = chunk_at[dst[j]] == chunk
                 if sums[chunk] or forgets[dst[j]] or not known:
                     inputs.previous[j] = newest_at[dst[j]] if known else NONE
-                    newest_at[dst[j]], chunk_at[dst[j]] = j, chunk
+                    newest_at[dst[j]] = j
+                    chunk_at[dst[j]] = chunk
                 landed += 1
             inputs.newest[i] = newest_at[src[i]] if chunk_at[src[i]] == chunk else NONE
 
@@ -87,11 +88,13 @@ def serve_as_planned(
     """Each link serves its transfers in the planned order, each as soon as its inputs are there."""
     for k in range(len(order)):
         i = order[k]
-        begin, j = free[link[i]], inputs.newest[i]
+        begin = free[link[i]]
+        j = inputs.newest[i]
         while j >= 0:
             begin = max(begin, arrival[j])
             j = inputs.previous[j]
-        start[i], arrival[i] = begin, begin + travel[i]
+        start[i] = begin
+        arrival[i] = begin + travel[i]
         free[link[i]] = begin + hold[i]
 
 
@@ -102,10 +105,11 @@ def take_places(switch: Ints, until: Ints, buffer: Ints, queue: Ints, leaver: In
     `leaver` then names the stay that had it before. The queue holds the stays that have a place, the first to end
     first; ends are nearly in order, so a newcomer is put in from behind.
     """
-    head, tail = np.int64(0), np.int64(0)
+    head = np.int64(0)
+    tail = np.int64(0)
     for stay in range(len(switch)):
         if stay == 0 or switch[stay] != switch[stay - 1]:
-            head = tail
+            head = tail  # another switch, whose places are all empty
         leaver[stay] = NONE
         if tail - head == buffer[switch[stay]]:
             leaver[stay] = queue[head]
@@ -124,7 +128,8 @@ def settle(waits: Waits, missing: Ints, moment: Ints, queue: Ints) -> int:
 
     The others, which still miss something, wait for each other in a circle, or for those who do.
     """
-    settled, known = np.int64(0), np.int64(0)
+    settled = np.int64(0)
+    known = np.int64(0)
     for n in range(len(missing)):
         if missing[n] == 0:
             queue[known] = n
@@ -157,9 +162,12 @@ def relax(waits: Waits, missing: Ints, moment: Ints, cause: Ints, seen: Ints) ->
             if missing[n] > 0:
                 for k in range(waits.first[n], waits.first[n + 1]):
                     other = waits.after[k]
-                    if moment[n] + waits.lag[k] > moment[other]:
-                        moment[other], cause[other] = moment[n] + waits.lag[k], n
+                    earliest = moment[n] + waits.lag[k]
+                    if earliest > moment[other]:
+                        moment[other] = earliest
+                        cause[other] = n
                         moved = True
+        # Follow the causes from everywhere: who comes back to where he has been on the same walk is in a circle.
         seen[:] = 0
         for n in range(len(missing)):
             at = n
