@@ -80,6 +80,17 @@ class Work(NamedTuple):
     search: Ints  # [0]: number of the last search, [1]: relaxations so far
 
 
+class World(NamedTuple):
+    """All that a search works on."""
+
+    net: Network
+    lanes: Lanes
+    stores: Stores
+    jobs: JobColumns
+    work: Work
+    routes: Routes
+
+
 @inlined
 def set_label(label: Ints, device: int, arrival: int, start: int, arc: int, slot: int) -> None:
     """Note how a device is reached: when, by which transfer, and where that goes in the calendar."""
@@ -90,10 +101,12 @@ def set_label(label: Ints, device: int, arrival: int, start: int, arc: int, slot
 
 
 @kernel
-def earliest_start(
-    net: Network, lanes: Lanes, stores: Stores, work: Work, arc: int, time: int, size: int
-) -> tuple[int, int]:
+def earliest_start(world: World, arc: int, time: int, size: int) -> tuple[int, int]:
     """Earliest moment from `time` on at which a chunk may enter the arc and the buffer behind it, and its place."""
+    net = world.net
+    lanes = world.lanes
+    stores = world.stores
+    work = world.work
     kind = net.kind[arc]
     hold = net.hold[size, kind]
     receiver = net.dst[arc]
@@ -112,11 +125,11 @@ def earliest_start(
 
 
 @kernel
-def time_anew(
-    net: Network, lanes: Lanes, stores: Stores, work: Work, arc: int, time: int, size: int
-) -> int:
+def time_anew(world: World, arc: int, time: int, size: int) -> int:
     """Label the receiver of an arc as entered from `time` on; returns when the transfer starts."""
-    start, slot = earliest_start(net, lanes, stores, work, arc, time, size)
+    net = world.net
+    work = world.work
+    start, slot = earliest_start(world, arc, time, size)
     arrival = start + net.travel[size, net.kind[arc]]
     set_label(work.label, net.dst[arc], arrival, start, arc, slot)
     return start
@@ -129,15 +142,17 @@ def weighted(time: int, haste: int) -> int:
 
 
 @kernel
-def search(
-    net: Network, lanes: Lanes, stores: Stores, jobs: JobColumns, work: Work, job: int, ident: int
-) -> int:
+def search(world: World, job: int, ident: int) -> int:
     """Reach every destination of the job as early as possible; leaves labels in `work`, returns how many are missing.
 
     Devices are closed in order of arrival plus the unloaded time that remains (zero with several destinations, so that
     this is Dijkstra's algorithm, and A* otherwise). A successor that loses no time is followed at once, past the heap;
     the device it was reached from is left pending, with the arcs it has not looked at.
     """
+    net = world.net
+    lanes = world.lanes
+    jobs = world.jobs
+    work = world.work
     first_arc = net.first
     dst = net.dst
     lane_of = net.lane
@@ -192,7 +207,7 @@ def search(
             relaxed += 1
             kind = kind_of[arc] & INDEX
             if limited:
-                start, slot = earliest_start(net, lanes, stores, work, arc, time, size)
+                start, slot = earliest_start(world, arc, time, size)
             else:
                 start, slot = first_gap(lanes, lane_of[arc] & INDEX, time, holds[kind])
             arrival = start + travels[kind]
@@ -227,7 +242,7 @@ def search(
                 ahead = weighted(np.int64(remaining[device]), haste)
                 if state[device] == closed or label[device, ARRIVAL] + ahead != score:
                     device = np.int64(-1)
-                elif limited and must_wait(net, lanes, stores, work, device, size):
+                elif limited and must_wait(world, device, size):
                     waiting = push(heap, waiting, label[device, ARRIVAL] + ahead, tie, device)
                     device = np.int64(-1)
             if device < 0:
@@ -243,10 +258,10 @@ def search(
 
 
 @kernel
-def must_wait(
-    net: Network, lanes: Lanes, stores: Stores, work: Work, device: int, size: int
-) -> bool:
+def must_wait(world: World, device: int, size: int) -> bool:
     """Whether the switch that sends to the device is still sending this chunk elsewhere; then the label moves back."""
+    net = world.net
+    work = world.work
     arc = work.label[device, ARC]
     sender = net.src[arc]
     if not net.one_way[sender]:
@@ -255,13 +270,16 @@ def must_wait(
     if start >= work.port[sender]:
         work.port[sender] = start + net.duration[size, net.kind[arc]]
         return False
-    time_anew(net, lanes, stores, work, arc, work.port[sender], size)
+    time_anew(world, arc, work.port[sender], size)
     return True
 
 
 @kernel
-def keep_useful(net: Network, jobs: JobColumns, work: Work, job: int, ident: int) -> int:
+def keep_useful(world: World, job: int, ident: int) -> int:
     """Collect the arcs that lead to destinations, ordered by start and link; returns how many there are."""
+    net = world.net
+    jobs = world.jobs
+    work = world.work
     size = np.int64(0)
     work.in_tree[jobs.source[job]] = ident
     for i in range(jobs.first[job], jobs.first[job + 1]):
@@ -275,13 +293,15 @@ def keep_useful(net: Network, jobs: JobColumns, work: Work, job: int, ident: int
         for i in range(size // 2):  # a path, found from its end
             work.tree[i], work.tree[size - 1 - i] = work.tree[size - 1 - i], work.tree[i]
     else:
-        sort_by_start(net, work, size)
+        sort_by_start(world, size)
     return size
 
 
 @kernel
-def sort_by_start(net: Network, work: Work, size: int) -> None:
+def sort_by_start(world: World, size: int) -> None:
     """Shell sort, as trees are small and kernels allocate nothing."""
+    net = world.net
+    work = world.work
     step = size // 2
     while step > 0:
         for i in range(step, size):
@@ -301,21 +321,16 @@ def sort_by_start(net: Network, work: Work, size: int) -> None:
 
 
 @kernel
-def respect_limits(
-    net: Network,
-    lanes: Lanes,
-    stores: Stores,
-    jobs: JobColumns,
-    work: Work,
-    job: int,
-    width: int,
-    tries: int,
-) -> bool:
+def respect_limits(world: World, job: int, width: int, tries: int) -> bool:
     """Re-time the tree now that useless branches are gone, and check finite buffers.
 
     Returns False if a buffer is full at some time between arrival and departure; then `not_before` has been raised to
     the end of that period, so that a new search finds something later, and in the end an empty switch.
     """
+    net = world.net
+    stores = world.stores
+    jobs = world.jobs
+    work = world.work
     size = jobs.size[job]
     for i in range(width):
         work.port[net.src[work.tree[i]]] = 0
@@ -326,7 +341,7 @@ def respect_limits(
         ready = work.label[sender, ARRIVAL]
         if net.one_way[sender]:
             ready = max(ready, work.port[sender])
-        start = time_anew(net, lanes, stores, work, arc, ready, size)
+        start = time_anew(world, arc, ready, size)
         sent = start + net.duration[size, net.kind[arc]]
         work.port[sender] = max(work.port[sender], sent)
     for i in range(width):
@@ -334,7 +349,7 @@ def respect_limits(
         store = net.store[receiver]
         if store < 0:
             continue
-        begin, end = stay_of(net, work, work.tree[i], size)
+        begin, end = stay_of(world, work.tree[i], size)
         free = free_from(stores, store, begin, end)
         if free == begin:
             continue
@@ -350,16 +365,21 @@ def respect_limits(
 
 
 @kernel
-def stay_of(net: Network, work: Work, arc: int, size: int) -> tuple[int, int]:
+def stay_of(world: World, arc: int, size: int) -> tuple[int, int]:
     """From when until when the chunk is in the device that the arc leads to: first byte received to last byte sent."""
+    net = world.net
+    work = world.work
     receiver = net.dst[arc]
     arrival = work.label[receiver, ARRIVAL]
     return arrival - net.duration[size, net.kind[arc]], max(arrival, work.port[receiver])
 
 
 @kernel
-def fits(net: Network, lanes: Lanes, work: Work, width: int) -> bool:
+def fits(world: World, width: int) -> bool:
     """Whether the calendars have room for all transfers of the tree found."""
+    net = world.net
+    lanes = world.lanes
+    work = world.work
     for i in range(width):
         arc = work.tree[i]
         if full(lanes, net.lane[arc], work.label[net.dst[arc], START]):
@@ -368,13 +388,15 @@ def fits(net: Network, lanes: Lanes, work: Work, width: int) -> bool:
 
 
 @kernel
-def take_tree(
-    net: Network, lanes: Lanes, work: Work, routes: Routes, size: int, width: int
-) -> tuple[int, int]:
+def take_tree(world: World, size: int, width: int) -> tuple[int, int]:
     """Take the links of the tree found out of the TEN, and add its transfers to the pool.
 
     Returns when the last of them arrives, and for how long they hold links in all.
     """
+    net = world.net
+    lanes = world.lanes
+    work = world.work
+    routes = world.routes
     row = routes.count[0]
     end = np.int64(0)
     held = np.int64(0)

@@ -15,7 +15,7 @@ from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.methods.placement import trees_of, work_for
 from pccl.synthesis.schedule import COLLECT, Schedule
 from pccl.synthesis.schedule_kernels import Moves, replay
-from pccl.synthesis.search_kernels import LANE_FULL, Routes
+from pccl.synthesis.search_kernels import LANE_FULL, Routes, World
 
 __all__ = ["rerouted"]
 
@@ -197,7 +197,7 @@ def _one_round(
     while status == LANE_FULL:
         left = ROUND - int(work.search[1])
         status = reroute(
-            jobs.net, ten.lanes, ten.stores, columns, work, routes, tries, target, left
+            World(jobs.net, ten.lanes, ten.stores, columns, work, routes), tries, target, left
         )
         if status == LANE_FULL:
             ten.grow_lanes()

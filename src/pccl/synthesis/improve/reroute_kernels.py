@@ -12,16 +12,14 @@ import numpy as np
 
 from pccl._arrays import Bits, Ints
 from pccl._kernels import inlined, kernel
-from pccl.network.calendar_kernels import Lanes, Stores, first_gap, give_back, occupy
-from pccl.network.graph_kernels import Network
+from pccl.network.calendar_kernels import Lanes, first_gap, give_back, occupy
 from pccl.synthesis.search_kernels import (
     DONE,
     LANE_FULL,
     OUTPUT_FULL,
     PAUSED,
-    JobColumns,
     Routes,
-    Work,
+    World,
     fits,
     keep_useful,
     search,
@@ -45,21 +43,14 @@ class Tries(NamedTuple):
 
 
 @kernel
-def reroute(
-    net: Network,
-    lanes: Lanes,
-    stores: Stores,
-    jobs: JobColumns,
-    work: Work,
-    routes: Routes,
-    tries: Tries,
-    target: int,
-    budget: int,
-) -> int:
+def reroute(world: World, tries: Tries, target: int, budget: int) -> int:
     """Try again and again until no job arrives after the target, or something has run out; returns what.
 
     A try is kept if the jobs are late by no more than before, in all, and if that stays the same hold links no longer.
     """
+    lanes = world.lanes
+    work = world.work
+    routes = world.routes
     limit = work.search[1] + budget
     while True:
         if routes.count[0] + len(tries.job) * len(work.state) > len(routes.arc):
@@ -76,14 +67,14 @@ def reroute(
             return PAUSED
         tries.count[0] += 1
         number = choose(routes, tries, late)
-        before, held = rip_up(net, lanes, jobs, routes, tries, number, target)
+        before, held = rip_up(world, tries, number, target)
         used = routes.count[0]
         found = np.int64(0)
         lateness = np.int64(0)
         holding = np.int64(0)
         room = True
         while room and found < number and lateness <= before:
-            room, hold = find(net, lanes, stores, jobs, work, routes, tries, found)
+            room, hold = find(world, tries, found)
             if room:
                 lateness += max(tries.arrival[found] - target, 0)
                 holding += hold
@@ -91,7 +82,7 @@ def reroute(
         if found == number and (lateness < before or (lateness == before and holding <= held)):
             keep(routes, tries, number)
         else:
-            take_back(net, lanes, jobs, routes, tries, number, found)
+            take_back(world, tries, number, found)
             routes.count[0] = used
         if not room:
             # As if nothing had happened: the result must not depend on how long calendars are.
@@ -177,28 +168,25 @@ def is_new(tries: Tries, job: int, number: int) -> bool:
 
 
 @kernel
-def rip_up(
-    net: Network,
-    lanes: Lanes,
-    jobs: JobColumns,
-    routes: Routes,
-    tries: Tries,
-    number: int,
-    target: int,
-) -> tuple[int, int]:
+def rip_up(world: World, tries: Tries, number: int, target: int) -> tuple[int, int]:
     """Give back all links of the jobs chosen; returns how late they were and for how long they held links, in all."""
+    jobs = world.jobs
+    routes = world.routes
     late = np.int64(0)
     held = np.int64(0)
     for i in range(number):
         job = tries.job[i]
         late += max(routes.arrival[job] - target, 0)
-        held += free(net, lanes, routes, routes.first[job], routes.width[job], jobs.size[job])
+        held += free(world, routes.first[job], routes.width[job], jobs.size[job])
     return late, held
 
 
 @kernel
-def free(net: Network, lanes: Lanes, routes: Routes, first: int, width: int, size: int) -> int:
+def free(world: World, first: int, width: int, size: int) -> int:
     """Give back the time of some transfers; returns how much it was."""
+    net = world.net
+    lanes = world.lanes
+    routes = world.routes
     held = np.int64(0)
     for k in range(first, first + width):
         arc = routes.arc[k]
@@ -210,31 +198,25 @@ def free(net: Network, lanes: Lanes, routes: Routes, first: int, width: int, siz
 
 
 @kernel
-def find(
-    net: Network,
-    lanes: Lanes,
-    stores: Stores,
-    jobs: JobColumns,
-    work: Work,
-    routes: Routes,
-    tries: Tries,
-    i: int,
-) -> tuple[bool, int]:
+def find(world: World, tries: Tries, i: int) -> tuple[bool, int]:
     """Search a way for the i-th job chosen and take its links; returns for how long it holds them.
 
     False if a calendar is too short for that.
     """
+    jobs = world.jobs
+    work = world.work
+    routes = world.routes
     job = tries.job[i]
     work.search[0] += 1
     ident = work.search[0]
-    search(net, lanes, stores, jobs, work, job, ident)
-    width = keep_useful(net, jobs, work, job, ident)
+    search(world, job, ident)
+    width = keep_useful(world, job, ident)
     work.search[1] += SEARCH + 4 * width
-    if not fits(net, lanes, work, width):
+    if not fits(world, width):
         return False, 0
     tries.first[i] = routes.count[0]
     tries.width[i] = width
-    tries.arrival[i], held = take_tree(net, lanes, work, routes, jobs.size[job], width)
+    tries.arrival[i], held = take_tree(world, jobs.size[job], width)
     return True, held
 
 
@@ -249,18 +231,14 @@ def keep(routes: Routes, tries: Tries, number: int) -> None:
 
 
 @kernel
-def take_back(
-    net: Network,
-    lanes: Lanes,
-    jobs: JobColumns,
-    routes: Routes,
-    tries: Tries,
-    number: int,
-    found: int,
-) -> None:
+def take_back(world: World, tries: Tries, number: int, found: int) -> None:
     """Put the jobs back where they were; ways were found for some of them."""
+    net = world.net
+    lanes = world.lanes
+    jobs = world.jobs
+    routes = world.routes
     for i in range(found):
-        free(net, lanes, routes, tries.first[i], tries.width[i], jobs.size[tries.job[i]])
+        free(world, tries.first[i], tries.width[i], jobs.size[tries.job[i]])
     for i in range(number):
         job = tries.job[i]
         size = jobs.size[job]

@@ -13,13 +13,11 @@ import numpy as np
 from pccl._arrays import Floats, Ints
 from pccl._heap_kernels import pop_key, push_key
 from pccl._kernels import kernel
-from pccl.network.calendar_kernels import Lanes, Stores
-from pccl.network.graph_kernels import NO_ARC, Network
+from pccl.network.graph_kernels import NO_ARC
 from pccl.synthesis.search_kernels import (
     ARC,
     ARRIVAL,
-    JobColumns,
-    Work,
+    World,
     earliest_start,
     set_label,
     time_anew,
@@ -43,17 +41,11 @@ class Guide(NamedTuple):
 
 
 @kernel
-def grow(
-    net: Network,
-    lanes: Lanes,
-    stores: Stores,
-    jobs: JobColumns,
-    work: Work,
-    guide: Guide,
-    job: int,
-    ident: int,
-) -> int:
+def grow(world: World, guide: Guide, job: int, ident: int) -> int:
     """Reach every destination of the job; leaves labels in `work`, returns how many are missing."""
+    net = world.net
+    jobs = world.jobs
+    work = world.work
     state = work.state
     label = work.label
     wanted = work.wanted
@@ -84,8 +76,8 @@ def grow(
         if key != score[device]:
             continue
         if wanted[device] == ident and state[device] != in_tree:
-            branch = collect(net, work, device, in_tree)
-            retime_branch(net, lanes, stores, work, branch, size)
+            branch = collect(world, device, in_tree)
+            retime_branch(world, branch, size)
             for i in range(branch):
                 joined = net.dst[work.tree[i]]
                 state[joined] = in_tree
@@ -103,7 +95,7 @@ def grow(
             if state[successor] == in_tree or np.int64(remaining[successor]) >= limit:
                 continue
             time = label[device, ARRIVAL]
-            start, slot = earliest_start(net, lanes, stores, work, arc, time, size)
+            start, slot = earliest_start(world, arc, time, size)
             kind = net.kind[arc]
             arrival = start + net.travel[size, kind]
             price = cost[device] + guide.price[arc] * net.hold[size, kind]
@@ -119,8 +111,10 @@ def grow(
 
 
 @kernel
-def collect(net: Network, work: Work, device: int, in_tree: int) -> int:
+def collect(world: World, device: int, in_tree: int) -> int:
     """Write the arcs from the tree to the device down in `work.tree`, in their order; returns how many there are."""
+    net = world.net
+    work = world.work
     count = np.int64(0)
     while work.state[device] != in_tree:
         work.tree[count] = work.label[device, ARC]
@@ -132,14 +126,14 @@ def collect(net: Network, work: Work, device: int, in_tree: int) -> int:
 
 
 @kernel
-def retime_branch(
-    net: Network, lanes: Lanes, stores: Stores, work: Work, branch: int, size: int
-) -> None:
+def retime_branch(world: World, branch: int, size: int) -> None:
     """Time a branch anew: the way to a device may have become cheaper, but later, after its successor was labelled."""
+    net = world.net
+    work = world.work
     for i in range(branch):
         arc = work.tree[i]
         ready = work.label[net.src[arc], ARRIVAL]
-        time_anew(net, lanes, stores, work, arc, ready, size)
+        time_anew(world, arc, ready, size)
 
 
 @kernel
@@ -155,8 +149,10 @@ def without_stale(guide: Guide, waiting: int) -> int:
 
 
 @kernel
-def raise_prices(net: Network, guide: Guide, work: Work, size: int, branch: int) -> None:
+def raise_prices(world: World, guide: Guide, size: int, branch: int) -> None:
     """Make the links of a placed tree dearer."""
+    net = world.net
+    work = world.work
     for i in range(branch):
         arc = work.tree[i]
         growth = np.exp(guide.growth * net.hold[size, net.kind[arc]])

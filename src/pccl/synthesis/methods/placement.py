@@ -23,6 +23,7 @@ from pccl.synthesis.search_kernels import (
     STUCK,
     Routes,
     Work,
+    World,
 )
 
 __all__ = ["place_jobs", "trees_of", "work_for"]
@@ -49,7 +50,7 @@ def place_jobs(
     status = PAUSED
     while status != DONE:
         reached, status = place(
-            net, ten.lanes, ten.stores, columns, work, guide, routes, done, SLICE
+            World(net, ten.lanes, ten.stores, columns, work, routes), guide, done, SLICE
         )
         progress(reached - done)
         done = reached
