@@ -1,4 +1,4 @@
-"""Options of formats, as the registry lists them, turned into flags."""
+"""Options of formats and figures, as the registry lists them, turned into flags."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import click
 
 from pccl.cli.options import Decorator, all_of, spelled
 from pccl.formats.format import Format, Option
+from pccl.reporting.figures import FigureKind
 
 __all__ = ["format_options", "given_options"]
 
 
-def format_options(formats: Iterable[tuple[Format, tuple[Option, ...]]]) -> Decorator:
-    """Give a command the options of several formats, each once, saying which formats have it."""
+def format_options(formats: Iterable[tuple[Format | FigureKind, tuple[Option, ...]]]) -> Decorator:
+    """Give a command the options of several formats or figures, each once, saying which have it."""
     options: dict[str, Option] = {}
     users: dict[str, list[str]] = {}
     for chosen, own in formats:

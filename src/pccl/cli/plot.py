@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pccl.cli.console import check_writable, print_facts
+from pccl.cli.format_options import format_options
 from pccl.cli.options import command, output_option, quiet_option
 from pccl.reporting.figures import FIGURES, SUFFIXES, find_figure
 from pccl.reporting.figures import plot as draw
@@ -27,15 +28,7 @@ __all__ = ["plot"]
 @click.argument("file")
 @click.option("-k", "--kind", metavar="KIND", required=True, help=f"One of {', '.join(FIGURES)}.")
 @output_option(f"The figure to write: {', '.join(SUFFIXES)}.")
-@click.option(
-    "--against", metavar="NAMES", help="[utilization] Baselines to set beside it: direct,ring."
-)
-@click.option(
-    "--links",
-    metavar="N",
-    type=click.IntRange(1),
-    help="[timeline] How many links, the busiest. Default: 40.",
-)
+@format_options((figure, figure.options) for figure in FIGURES.values())
 @quiet_option
 def plot(file: str, kind: str, output: Path, quiet: bool, **flags: Any) -> None:
     """Draw the algorithm of a .pccl FILE.
