@@ -180,14 +180,13 @@ def held_in(algorithm, collective, link, begin, end):
 def test_load_counts_every_transfer(problem, intervals):
     algorithm = synthesized(problem, effort="fast")
     load = load_over_time(algorithm, intervals=intervals)
+    width = max(int(algorithm.duration), 1) / intervals
     assert load.apart
     assert load.share.shape == (len(load.link), intervals)
     held = np.zeros((len(problem[1]), problem[0].num_links, intervals))
     for collective, link, k in np.ndindex(held.shape):
-        held[collective, link, k] = held_in(
-            algorithm, collective, link, k * load.width, (k + 1) * load.width
-        )
-    share = np.clip(held / load.width, 0, 1)
+        held[collective, link, k] = held_in(algorithm, collective, link, k * width, (k + 1) * width)
+    share = np.clip(held / width, 0, 1)
     assert np.allclose(load.share, 255 * share[load.collective, load.link], atol=0.51)
     assert np.allclose(load.curve, share.mean(axis=1), atol=1e-5)
 

@@ -31,6 +31,7 @@ __all__ = [
     "group_label",
     "handle",
     "handles_in_colours",
+    "name_of",
     "own_settings",
     "readable_on",
     "save",

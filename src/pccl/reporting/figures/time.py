@@ -82,105 +82,103 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
         raise PcclError(
             f"the number of links to show must be from 1 to {_MOST_LINKS:,}, not {links!r}"
         )
-    busy = algorithm.transfers.link_busy
-    used = np.count_nonzero(busy)
+    t = algorithm.transfers
     shown = _busiest(algorithm, most)
-    title = f"When links are held: all {used:,} links that are used"
-    if len(shown) < used:
-        title = f"When links are held: the {len(shown)} busiest of {used:,} links that are used"
+    used = np.count_nonzero(t.link_busy)
+    which = f"all {used:,}" if len(shown) == used else f"the {len(shown)} busiest of {used:,}"
     row_of_link = np.full(algorithm.topology.num_links, -1)
     row_of_link[shown] = np.arange(len(shown))
-    row = row_of_link[algorithm.transfers.link]
-    transfers = np.flatnonzero(row >= 0)
-    draw = _bars if len(transfers) <= _MOST_BARS else _cells
-    paper = draw(algorithm, title, shown, row[transfers], transfers)
-    paper.axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
-    paper.axes.set_ylabel("link (from → to)")
-    paper.no_spines("top", "right")
-    _label_links(paper, algorithm, shown)
-    return paper.figure
-
-
-def _bars(algorithm: Algorithm, title: str, shown: Ints, row: Ints, transfers: Ints) -> style.Paper:
-    """Draw a bar per transfer, in the colour of its process group."""
-    t = algorithm.transfers
+    transfers = np.flatnonzero(row_of_link[t.link] >= 0)
+    one_by_one = len(transfers) <= _MOST_BARS
     groups, of_collective = process_groups(algorithm.topology, algorithm.collectives)
     collective = algorithm.conditions.collective[t.chunk[transfers]]
     group = np.array(of_collective, np.int64)[collective]
     labels = {number: style.group_label(groups[number]) for number in np.unique(group).tolist()}
-    handles = style.handles_in_colours(labels, "s")
-    paper = _timeline_paper(algorithm, title, shown, handles)
-    factor, unit = style.time_unit(int(algorithm.duration))
+    paper = style.Paper(
+        7.0,
+        float(np.clip(0.17 * len(shown), 1.2, 9.0)),
+        f"When links are held: {which} links that are used",
+        style.subtitle_of(algorithm),
+        style.handles_in_colours(labels, "s") if one_by_one else (),
+        left=1.05,
+        right=1.2,
+        bottom=0.55,
+    )
+    duration = int(algorithm.duration)
+    factor, unit = style.time_unit(duration)
+    if one_by_one:
+        _draw_bars(paper, algorithm, row_of_link, transfers, group, factor)
+        note = ""
+    else:
+        _draw_shares(paper, algorithm, row_of_link, transfers, factor)
+        count = f"{len(transfers):,} transfers are"
+        if len(transfers) < len(t):
+            count = f"the {len(transfers):,} of {len(t):,} transfers over these links are"
+        note = f"; {count} too many to draw one by one"
+    paper.axes.set_xlim(0, max(duration / factor, 1e-9))
+    paper.axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
+    paper.axes.set_xlabel(f"time ({unit}){note}")
+    paper.axes.set_ylabel("link (from → to)")
+    paper.no_spines("top", "right")
+    _label_links(paper, algorithm, shown, lines=one_by_one)
+    return paper.figure
+
+
+def _draw_bars(
+    paper: style.Paper,
+    algorithm: Algorithm,
+    row_of_link: Ints,
+    transfers: Ints,
+    group: Ints,
+    factor: int,
+) -> None:
+    """Draw a bar per transfer, in the colour of its process group."""
+    t = algorithm.transfers
+    row = row_of_link[t.link[transfers]]
     begin = t.start[transfers] / factor
     end = begin + t.hold[transfers] / factor
     top = row - 0.4
     bottom = row + 0.4
     corners = np.stack([begin, top, begin, bottom, end, bottom, end, top], axis=1)
-    colours = [style.colour_of(number) for number in group.tolist()]
     bars = PolyCollection(
         list(corners.reshape(-1, 4, 2)),
-        facecolors=colours,
+        facecolors=[style.colour_of(number) for number in group.tolist()],
         edgecolors="white",
         linewidths=0.4 if len(transfers) <= 1_000 else 0.15,
         gid="transfers",
     )
     paper.axes.add_collection(bars)
-    paper.axes.set_xlim(0, max(int(algorithm.duration) / factor, 1e-9))
-    paper.axes.set_xlabel(f"time ({unit})")
-    first = _first_of_sender(algorithm, shown)
-    # Lines between senders help unless nearly every link has its own.
-    if 2 * len(first) < len(shown) + 20:
-        for place in first[1:].tolist():
-            paper.axes.axhline(place - 0.5, color="#CCCCCC", linewidth=0.4)
-    return paper
 
 
-def _cells(
-    algorithm: Algorithm, title: str, shown: Ints, row: Ints, transfers: Ints
-) -> style.Paper:
+def _draw_shares(
+    paper: style.Paper, algorithm: Algorithm, row_of_link: Ints, transfers: Ints, factor: int
+) -> None:
     """Draw the share of each interval for which each link is held, in colour; what is idle stays white."""
     t = algorithm.transfers
-    paper = _timeline_paper(algorithm, title, shown, ())
-    duration = int(algorithm.duration)
-    factor, unit = style.time_unit(duration)
-    width = duration / _INTERVALS
+    rows = int(row_of_link.max()) + 1
+    width = int(algorithm.duration) / _INTERVALS
     held = held_time(
-        row,
+        row_of_link[t.link[transfers]],
         t.start[transfers],
         t.hold[transfers],
-        rows=len(shown),
+        rows=rows,
         intervals=_INTERVALS,
         width=width,
     )
     shares = 100 * held / width
     # Rounding must not colour what is idle.
     shares[shares < 1e-6] = np.nan
-    scale = Normalize(0, 100)
+    heat = ScalarMappable(Normalize(0, 100), colormaps[style.HEAT].with_extremes(bad="white"))
     paper.axes.imshow(
         shares,
-        cmap=colormaps[style.HEAT].with_extremes(bad="white"),
-        norm=scale,
+        cmap=heat.cmap,
+        norm=heat.norm,
         aspect="auto",
         interpolation="nearest",
-        extent=(0.0, duration / factor, len(shown) - 0.5, -0.5),
+        extent=(0.0, int(algorithm.duration) / factor, rows - 0.5, -0.5),
         gid="shares",
     )
-    count = f"{len(transfers):,} transfers are"
-    if len(transfers) < len(t):
-        count = f"the {len(transfers):,} of {len(t):,} transfers over these links are"
-    paper.axes.set_xlabel(f"time ({unit}); {count} too many to draw one by one")
-    paper.colour_bar(ScalarMappable(scale, style.HEAT), "link held (%)", paper.height)
-    return paper
-
-
-def _timeline_paper(
-    algorithm: Algorithm, title: str, shown: Ints, handles: Sequence[object]
-) -> style.Paper:
-    height = min(0.17 * len(shown), 9.0)
-    subtitle = style.subtitle_of(algorithm)
-    return style.Paper(
-        7.0, max(height, 1.2), title, subtitle, handles, left=1.05, right=1.2, bottom=0.55
-    )
+    paper.colour_bar(heat, "link held (%)", paper.height)
 
 
 def _busy_links(algorithm: Algorithm, intervals: int) -> Floats:
@@ -201,24 +199,23 @@ def _busiest(algorithm: Algorithm, most: int) -> Ints:
     return chosen[np.lexsort((chosen, topology.dst[chosen], topology.src[chosen]))]
 
 
-def _label_links(paper: style.Paper, algorithm: Algorithm, shown: Ints) -> None:
-    """Write a label per link, or where there is too little height for that, one per sender."""
-    points = 72 * paper.height
-    size = points / max(len(shown), 1)
+def _label_links(paper: style.Paper, algorithm: Algorithm, shown: Ints, lines: bool) -> None:
+    """Write a label per link, or where that has no room, one per sender, and draw lines between senders."""
     src = algorithm.topology.src[shown].tolist()
     dst = algorithm.topology.dst[shown].tolist()
+    first = np.flatnonzero(np.diff(src, prepend=-1))
+    # Lines do not help if nearly every link has its own sender.
+    if lines and 2 * len(first) < len(shown) + 20:
+        for place in first[1:].tolist():
+            paper.axes.axhline(place - 0.5, color="#CCCCCC", linewidth=0.4)
+    points = 72 * paper.height
+    size = points / max(len(shown), 1)
     if size >= 6.5:
         labels = [f"{a} → {b}" for a, b in zip(src, dst, strict=True)]
         paper.axes.set_yticks(range(len(shown)), labels)
     else:
-        first = _first_of_sender(algorithm, shown)
         middle = (first + np.append(first[1:], len(shown)) - 1) / 2
         every = int(np.ceil(8.0 * len(first) / points))
         labels = [f"from {src[row]}" for row in first[::every].tolist()]
         paper.axes.set_yticks(middle[::every], labels)
     paper.axes.tick_params(axis="y", length=0, labelsize=min(7.0, max(size, 6.0)))
-
-
-def _first_of_sender(algorithm: Algorithm, shown: Ints) -> Ints:
-    """Return the first row of each device that sends."""
-    return np.flatnonzero(np.diff(algorithm.topology.src[shown], prepend=-1))

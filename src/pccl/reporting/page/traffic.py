@@ -33,8 +33,6 @@ class Load:
 
     Attributes
     ----------
-    width
-        Picoseconds of an interval.
     collective, link
         Per row: whose traffic over which link. Pairs without any traffic have no row.
     share
@@ -45,7 +43,6 @@ class Load:
         Whether collectives are told apart; otherwise all of them are number 0.
     """
 
-    width: float
     collective: Ints
     link: Ints
     share: NDArray[np.uint8]
@@ -98,7 +95,7 @@ def load_over_time(
     np.add.at(curve, pairs // links, held / (width * links))
     share = np.rint(np.clip(held / width, 0, 1) * 255).astype(np.uint8)
     return Load(
-        width, pairs // links, pairs % links, share, np.clip(curve, 0, 1).astype(np.float32), apart
+        pairs // links, pairs % links, share, np.clip(curve, 0, 1).astype(np.float32), apart
     )
 
 
