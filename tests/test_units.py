@@ -80,3 +80,24 @@ def test_text_reads_back_exactly(kind, value):
     quantity = kind(value)
     assert parse(kind, str(quantity)) == quantity
     assert parse(kind, quantity) is quantity
+
+
+@pytest.mark.parametrize(
+    ("kind", "bare", "example"),
+    [
+        (Bytes, 4194304, "'4MiB'"),
+        (Bytes, "4096", "'4KiB'"),
+        (Bytes, 128, "'128MiB'"),
+        (BytesPerSecond, 5e10, "'50GB/s'"),
+        (BytesPerSecond, 400, "'400Gbps'"),
+    ],
+)
+def test_large_bare_numbers_are_taken_for_bytes_in_the_suggestion(kind, bare, example: str) -> None:
+    with pytest.raises(UnitError, match=f"write for example {example}"):
+        parse(kind, bare)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400])
+def test_no_number_is_suggested_where_there_is_none(value) -> None:
+    with pytest.raises(UnitError, match="must be text with a unit"):
+        parse(Bytes, value)

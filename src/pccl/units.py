@@ -6,6 +6,7 @@ wherever ``"1KiB"`` is, while a bare ``1024`` is refused: a number without a uni
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from fractions import Fraction
@@ -28,9 +29,14 @@ __all__ = [
 
 Q = TypeVar("Q", bound="Quantity")
 
-_DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
-_LIMIT = 2**62  # leaves room to add two quantities in an int64
+_PREFIXES = _BINARY | {
+    "": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
+}  # fmt: skip
+# Leaves room to add two quantities in an int64.
+_LIMIT = 2**62
+# From here on a bare number is more likely to count bytes than the largest unit.
+_LARGE = 1000
 _MOST_DIGITS = 50
 _NUMBER_AND_UNIT = re.compile(
     r"\s*([0-9][0-9_]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A-Za-zµμ/]*)\s*"
@@ -77,9 +83,8 @@ class Bytes(Quantity):
     word = "size"
     # nccl-tests counts 128M as 128 * 2**20, and so do we; 128MB is 128 * 10**6.
     units: ClassVar[dict[str, Fraction]] = {
-        **{f"{prefix}B": Fraction(factor) for prefix, factor in (_DECIMAL | _BINARY).items()},
-        **{prefix[0]: Fraction(factor) for prefix, factor in _BINARY.items()},
-        **{prefix[0].lower(): Fraction(factor) for prefix, factor in list(_BINARY.items())[:3]},
+        **{f"{prefix}B": Fraction(factor) for prefix, factor in _PREFIXES.items()},
+        **{letter: Fraction(_BINARY[f"{letter.upper()}i"]) for letter in "KMGTPkmg"},
     }
     suggestion = "B, KiB or MiB"
     shown = (
@@ -123,9 +128,9 @@ class BytesPerSecond(Quantity):
 
     word = "bandwidth"
     units: ClassVar[dict[str, Fraction]] = {
-        **{f"{prefix}B/s": Fraction(factor) for prefix, factor in (_DECIMAL | _BINARY).items()},
-        **{f"{prefix}bps": Fraction(factor, 8) for prefix, factor in (_DECIMAL | _BINARY).items()},
-        **{f"{prefix}b/s": Fraction(factor, 8) for prefix, factor in (_DECIMAL | _BINARY).items()},
+        f"{prefix}{unit}": Fraction(factor, divisor)
+        for prefix, factor in _PREFIXES.items()
+        for unit, divisor in (("B/s", 1), ("bps", 8), ("b/s", 8))
     }
     suggestion = "GB/s, GiB/s or Gbps"
     shown = (
@@ -162,7 +167,8 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
             raise UnitError(f"{what} {value!r} is {'negative' if value < 0 else 'too large'}")
         return value
     if not isinstance(value, str):
-        if isinstance(value, int | float) and not isinstance(value, bool | Quantity):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool | Quantity)
+        if is_number and math.isfinite(float(str(value))):
             raise _no_unit(kind, str(value), repr(value), what)
         raise UnitError(f"{what} must be text with a unit ({kind.suggestion}), not {value!r}")
     match = _NUMBER_AND_UNIT.fullmatch(value)
@@ -176,10 +182,10 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
         raise _no_unit(kind, number, repr(value), what)
     if unit not in kind.units:
         raise UnitError(f"{what} {value!r} has unknown unit {unit!r}; use {kind.suggestion}")
-    if len(number) > _MOST_DIGITS or abs(int(number.lower().partition("e")[2] or 0)) > _MOST_DIGITS:
-        raise UnitError(
-            f"{what} {value[:20]!r}… is too large"
-        )  # not computed: it might take for ever
+    exponent = abs(int(number.lower().partition("e")[2] or 0))
+    if max(len(number), exponent) > _MOST_DIGITS:
+        # Not computed: it might take for ever.
+        raise UnitError(f"{what} {value[:20]!r}… is too large")
     exact = Fraction(number.replace("_", "")) * kind.units[unit]
     if exact.denominator != 1:
         raise UnitError(f"{what} {value!r} is not a whole number of {kind.__name__.lower()}")
@@ -189,9 +195,12 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
 
 
 def _no_unit(kind: type[Quantity], number: str, shown: str, what: str) -> UnitError:
-    example = kind.suggestion.split()[-1]
+    example = number + kind.suggestion.split()[-1]
+    amount = float(number)
+    if amount >= _LARGE and amount.is_integer():
+        example = str(kind(amount))
     return UnitError(
-        f"{what} {shown} has no unit: write for example '{number}{example}' (units: {kind.suggestion})"
+        f"{what} {shown} has no unit: write for example '{example}' (units: {kind.suggestion})"
     )
 
 

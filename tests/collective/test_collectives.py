@@ -162,7 +162,7 @@ WRONG_IN_ITSELF = [
     (
         lambda: AllGather(1024),
         UnitError,
-        "size of all-gather 1024 has no unit: write for example '1024MiB'",
+        "size of all-gather 1024 has no unit: write for example '1KiB'",
     ),
     (lambda: AllGather("1024"), UnitError, "size of all-gather '1024' has no unit"),
     (
@@ -306,3 +306,26 @@ def test_nothing_to_do() -> None:
         compile_conditions(RING, [])
     with pytest.raises(CollectiveError, match="'all-gather' is not a collective"):
         compile_conditions(RING, ["all-gather"])  # type: ignore[list-item]
+
+
+class Table:
+    """A data frame, as far as arrays are made of it: iterating over it gives the names of its columns."""
+
+    def __iter__(self):
+        return iter(["a", "b"])
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([[0.0, 3.0], [5.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.array([[0.0, 3.0], [5.0, 0.0]]), [[0, 3.0], [5, 0]], Table()]
+)
+def test_a_matrix_of_whole_floats(matrix) -> None:
+    assert AllToAllV(matrix).matrix == ((0, 3), (5, 0))
+
+
+@pytest.mark.parametrize("entry", [0.5, float("nan"), float("inf"), -1.0])
+def test_a_matrix_of_other_floats(entry: float) -> None:
+    with pytest.raises(CollectiveError, match="bytes are whole and not negative"):
+        AllToAllV(np.array([[0.0, entry], [1.0, 0.0]]))

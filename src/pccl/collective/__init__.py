@@ -4,9 +4,8 @@ groups        ranges of ranks and device meshes
 conditions    the columnar table of chunks
 layout        where chunks lie in buffers, and what ranks are promised
 base          what all collectives share
-collectives   All-Gather, Reduce-Scatter, All-Reduce, Send-Receive
+collectives   All-Gather, Reduce-Scatter, All-Reduce, Broadcast, …
 exchanges     All-to-All, with equal shares or not
-rooted        Broadcast, Reduce, Scatter, Gather
 custom        a collective given condition by condition
 registry      all of them by kind, and their translation into conditions
 """
@@ -14,14 +13,22 @@ registry      all of them by kind, and their translation into conditions
 from __future__ import annotations
 
 from pccl.collective.base import Collective
-from pccl.collective.collectives import AllGather, AllReduce, ReduceScatter, SendRecv
+from pccl.collective.collectives import (
+    AllGather,
+    AllReduce,
+    Broadcast,
+    Gather,
+    Reduce,
+    ReduceScatter,
+    Scatter,
+    SendRecv,
+)
 from pccl.collective.conditions import Conditions
 from pccl.collective.custom import Condition, Custom
 from pccl.collective.exchanges import AllToAll, AllToAllV
 from pccl.collective.groups import DeviceMesh, device_mesh, format_group, parse_group
 from pccl.collective.layout import BufferLayout, Promise
 from pccl.collective.registry import COLLECTIVES, collective_from_dict, compile_conditions
-from pccl.collective.rooted import Broadcast, Gather, Reduce, Scatter
 
 __all__ = [
     "COLLECTIVES",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from pccl._arrays import Ints
+from pccl._arrays import Column, Ints
 from pccl.collective.conditions import Conditions
 from pccl.collective.groups import format_group
 from pccl.collective.layout import BufferLayout, Promise, Ranks
@@ -17,24 +17,24 @@ from pccl.errors import CollectiveError
 from pccl.topology import Topology
 from pccl.units import Bytes, Size, parse, whole
 
-__all__ = ["Collective", "Pieces", "check_npu", "npu_numbers", "yes_or_no"]
+__all__ = ["Collective", "Moves", "npu_numbers", "yes_or_no"]
 
 # Pieces are numbered in 32 bits.
 _MOST_CHUNKS = 2**31 - 1
 _ELEMENT_BYTES = {
-    **dict.fromkeys(("uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1),
-    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
-    **dict.fromkeys(("float32", "int32", "uint32"), 4),
-    **dict.fromkeys(("float64", "int64", "uint64"), 8),
+    name: size
+    for size, names in (
+        (1, "uint8 int8 float8_e4m3fn float8_e5m2"),
+        (2, "float16 bfloat16 int16 uint16"),
+        (4, "float32 int32 uint32"),
+        (8, "float64 int64 uint64"),
+    )
+    for name in names.split()
 }
 
 
-class Pieces(NamedTuple):
-    """One row per piece: which share it is a part of, which of its pieces it is, and its size."""
-
-    share: Ints
-    piece: Ints
-    size: Ints
+# Of every share that has to move: its size, and a row of its sources and of its destinations.
+Moves: TypeAlias = tuple[Ints, Column, Column]
 
 
 @dataclass(frozen=True)
@@ -133,15 +133,11 @@ class Collective:
     def conditions(self, topology: Topology) -> Conditions:
         """One condition per chunk, on this topology."""
         for rank in self.ranks:
-            check_npu(topology, rank, self.kind)
+            _check_npu(topology, rank, self.kind)
         return self._conditions(self._members(topology.npus))
 
     def layout(
-        self,
-        conditions: Conditions,
-        rank_of: Ints,
-        ranks: int,
-        padded: bool = False,
+        self, conditions: Conditions, rank_of: Ints, ranks: int, padded: bool = False
     ) -> BufferLayout:
         """Say where the chunks lie in the buffers of the ranks.
 
@@ -213,6 +209,18 @@ class Collective:
         return 1.0 if self._is_one_share else (members - 1) / members
 
     def _conditions(self, group: Ints) -> Conditions:
+        """Cut what moves into pieces, and leave out those that are empty."""
+        shares, sources, destinations = self._moves(group.astype(np.int32))
+        elements = shares // self.element
+        # No more pieces than elements, as all others are empty.
+        pieces = min(self.pieces, int(elements.max(initial=1)))
+        sizes = split(elements, pieces) * self.element
+        share, piece = np.nonzero(sizes)
+        return Conditions.of(
+            sizes[share, piece], piece, sources[share], destinations[share], self.collects
+        )
+
+    def _moves(self, group: Ints) -> Moves:
         raise NotImplementedError
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
@@ -239,15 +247,6 @@ class Collective:
         shares: Ints = split(elements, count)[0] * self.element
         return shares
 
-    def _cut(self, shares: Ints) -> Pieces:
-        """Cut shares of these sizes into pieces; those without any bytes are left out."""
-        elements = shares // self.element
-        # No more pieces than elements, as all others are empty.
-        pieces = min(self.pieces, int(elements.max(initial=1)))
-        sizes = split(elements, pieces) * self.element
-        share, piece = np.nonzero(sizes)
-        return Pieces(share, piece, sizes[share, piece])
-
     def _check_elements(self, size: int, what: str) -> None:
         if size % self.element:
             raise CollectiveError(
@@ -260,27 +259,20 @@ class Collective:
 
     def __str__(self) -> str:
         """One line for people."""
-        who = (
-            "all NPUs"
-            if self.group is None
-            else f"{len(self.ranks)} NPUs ({_shortened(format_group(self.ranks))})"
-        )
+        who = "all NPUs"
+        if self.group is not None:
+            who = f"{len(self.ranks)} NPUs ({_shortened(format_group(self.ranks))})"
         elements = "" if self.dtype == "uint8" else f" {self.dtype}"
         text = f"{self.kind} of {self.size}{elements} among {who}"
-        return (
-            text
-            if self.chunks is None
-            else f"{text}, {self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}"
-        )
+        if self.chunks is None:
+            return text
+        plural = "" if self.chunks == 1 else "s"
+        return f"{text}, {self.chunks} chunk{plural}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that :func:`collective_from_dict` reads back."""
-        data: dict[str, Any] = {"kind": self.kind}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value != f.default:
-                data[f.name] = str(value) if isinstance(value, Bytes) else _plain(value)
-        return data
+        given = [f for f in fields(self) if f.init and getattr(self, f.name) != f.default]
+        return {"kind": self.kind} | {f.name: _plain(getattr(self, f.name)) for f in given}
 
 
 def split(totals: Ints, parts: int) -> Ints:
@@ -295,7 +287,7 @@ def split(totals: Ints, parts: int) -> Ints:
     return least[:, None] + (np.arange(parts) < rest[:, None])
 
 
-def check_npu(topology: Topology, device: int, what: str) -> None:
+def _check_npu(topology: Topology, device: int, what: str) -> None:
     """Raise unless the device is an NPU of the topology."""
     if not 0 <= device < topology.num_devices:
         present = _shortened(format_group(topology.npus.tolist()))
@@ -327,8 +319,13 @@ def yes_or_no(value: object, what: str) -> bool:
     return bool(value)
 
 
-def _plain(value: object) -> object:
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+def _plain(value: Any) -> Any:
+    """The value as YAML and JSON have it."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    return str(value) if isinstance(value, Bytes) else value
 
 
 def _shortened(text: str, limit: int = 40) -> str:

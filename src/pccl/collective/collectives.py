@@ -1,4 +1,4 @@
-"""Collectives in which all members do the same: gathering, adding up, sending to the next.
+"""Collectives of equal shares, in which everyone gathers, adds up or sends on, or one member is the root.
 
 All collectives are small immutable descriptions of what a process group wants. Sizes count the buffer of one NPU as
 nccl-tests does: the whole gathered or scattered array for All-Gather, Reduce-Scatter and All-to-All (its own share
@@ -8,17 +8,27 @@ NPUs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pccl._arrays import Ints
-from pccl.collective.base import Collective, yes_or_no
+from pccl._arrays import Ints, offsets_of
+from pccl.collective.base import Collective, Moves, yes_or_no
 from pccl.collective.conditions import Conditions
-from pccl.collective.layout import BufferLayout, Ranks, Shares, kept, side_by_side
+from pccl.collective.layout import BufferLayout, Ranks, gathered, kept, same_place
 from pccl.errors import CollectiveError
+from pccl.units import whole
 
-__all__ = ["AllGather", "AllReduce", "ReduceScatter", "SendRecv"]
+__all__ = [
+    "AllGather",
+    "AllReduce",
+    "Broadcast",
+    "Gather",
+    "Reduce",
+    "ReduceScatter",
+    "Scatter",
+    "SendRecv",
+]
 
 
 class AllGather(Collective):
@@ -34,17 +44,15 @@ class AllGather(Collective):
     nccl_name = "allgather"
     spreads = True
 
-    def _conditions(self, group: Ints) -> Conditions:
-        share, piece, size = self._cut(self._shares(len(group)))
-        return Conditions.of(size, piece, group[share, None], _others(group)[share])
+    def _moves(self, group: Ints) -> Moves:
+        # Row i: the group without its i-th member.
+        everyone = np.tile(group, (len(group), 1))
+        others = everyone[~np.eye(len(group), dtype=np.bool_)].reshape(len(group), -1)
+        return self._shares(len(group)), group[:, None], others
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        member = ranks.members
-        shares = Shares(self._shares(len(ranks.group)), ranks)
-        within = conditions.within_share
-        place = shares.first[ranks.of_device[conditions.source_ids]] + within
-        own = kept(member, shares.size[member], 0, shares.first[member])
-        return BufferLayout(within, place, shares.size, shares.whole, shares.first, own)
+        shares = self._shares(len(ranks.group))
+        return gathered(conditions, conditions.source_ids, shares, ranks, ranks.members)
 
 
 class ReduceScatter(Collective):
@@ -54,16 +62,13 @@ class ReduceScatter(Collective):
     nccl_name = "reducescatter"
     collects = True
 
-    def _conditions(self, group: Ints) -> Conditions:
-        share, piece, size = self._cut(self._shares(len(group)))
-        members = np.broadcast_to(group, (len(size), len(group)))
-        return Conditions.of(size, piece, members, group[share, None], reduces=True)
+    def _moves(self, group: Ints) -> Moves:
+        everyone = np.tile(group, (len(group), 1))
+        return self._shares(len(group)), everyone, group[:, None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        shares = Shares(self._shares(len(ranks.group)), ranks)
-        within = conditions.within_share
-        place = shares.first[ranks.of_device[conditions.destination_ids]] + within
-        return BufferLayout(place, within, shares.whole, shares.size, -shares.first, kept())
+        shares = self._shares(len(ranks.group))
+        return gathered(conditions, conditions.destination_ids, shares, ranks).reversed()
 
 
 class AllReduce(Collective):
@@ -78,13 +83,12 @@ class AllReduce(Collective):
         """Twice that of its halves, a Reduce-Scatter and an All-Gather."""
         return 2 * super().bus_factor(members)
 
-    def _conditions(self, group: Ints) -> Conditions:
-        _, piece, size = self._cut(self._shares(len(group)))
-        members = np.broadcast_to(group, (len(size), len(group)))
-        return Conditions.of(size, piece, members, members, reduces=True)
+    def _moves(self, group: Ints) -> Moves:
+        everyone = np.tile(group, (len(group), 1))
+        return self._shares(len(group)), everyone, everyone
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        return side_by_side(conditions, ranks.count, shift=np.zeros(ranks.count, np.int64))
+        return same_place(offsets_of(conditions.bytes)[:-1], self.size, ranks)
 
 
 @dataclass(frozen=True)
@@ -108,23 +112,118 @@ class SendRecv(Collective):
         super()._check_shared()
         self._set("cyclic", yes_or_no(self.cyclic, f"{self.kind}: cyclic"))
 
-    def _conditions(self, group: Ints) -> Conditions:
+    def _moves(self, group: Ints) -> Moves:
         if len(group) < 2:
             raise CollectiveError(
                 f"{self.kind} needs a sender and a receiver; the group has one member"
             )
-        ahead = np.roll(group, -1) if self.cyclic else group[1:]
-        sender, piece, size = self._cut(np.repeat(self._shares(len(group)), len(ahead)))
-        return Conditions.of(size, piece, group[sender, None], ahead[sender, None])
+        receivers = np.roll(group, -1)
+        count = len(group) if self.cyclic else len(group) - 1
+        shares = np.repeat(self._shares(1), count)
+        return shares, group[:count, None], receivers[:count, None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        within = conditions.within_share
-        whole = np.full(ranks.count, int(self.size))
-        return BufferLayout(within, within, whole, whole, shift=None, own=kept())
+        layout = same_place(conditions.within_share, self.size, ranks)
+        return replace(layout, shift=None)
 
 
-def _others(group: Ints) -> Ints:
-    """Row i: the group without its i-th member."""
-    n = len(group)
-    columns = np.arange(n - 1)[None, :]
-    return group[columns + (columns >= np.arange(n)[:, None])]
+@dataclass(frozen=True)
+class _Rooted(Collective):
+    """A collective with one NPU that is special; the first of the group unless said otherwise."""
+
+    root: int | None = None
+    rooted = True
+
+    def _check_shared(self) -> None:
+        if self.root is not None:
+            root = whole(self.root)
+            if root is None:
+                raise CollectiveError(
+                    f"{self.kind}: the root must be the number of an NPU, not {self.root!r}"
+                )
+            self._set("root", root)
+        super()._check_shared()
+        if self.group is not None:
+            self._root_of(np.array(self.ranks))
+
+    def _root_of(self, group: Ints) -> Ints:
+        """The root among these members, as an array of one."""
+        root = group[:1] if self.root is None else group[group == self.root]
+        if not len(root):
+            raise CollectiveError(f"{self.kind}: root {self.root} is not in the group")
+        return root
+
+    def _root_rank(self, ranks: Ranks) -> Ints:
+        return ranks.of_device[self._root_of(ranks.group)]
+
+    def _others(self, group: Ints) -> Moves:
+        """The shares of all members but the root, the root, and these members."""
+        root = self._root_of(group)
+        moves = group != root
+        others = group[moves, None]
+        return self._shares(len(group))[moves], np.tile(root, (len(others), 1)), others
+
+
+class Broadcast(_Rooted):
+    """Every NPU ends with the buffer of the root."""
+
+    kind = "broadcast"
+    nccl_name = "broadcast"
+    spreads = True
+    _is_one_share = True
+
+    def _moves(self, group: Ints) -> Moves:
+        root = self._root_of(group)
+        return self._shares(1), root[None], group[group != root][None]
+
+    def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
+        layout = same_place(conditions.within_share, self.size, ranks)
+        return replace(layout, own=kept(self._root_rank(ranks), self.size))
+
+
+class Reduce(_Rooted):
+    """The root ends with the sum of all NPUs' buffers."""
+
+    kind = "reduce"
+    nccl_name = "reduce"
+    collects = True
+    _is_one_share = True
+
+    def _moves(self, group: Ints) -> Moves:
+        return self._shares(1), group[None], self._root_of(group)[None]
+
+    def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
+        return same_place(conditions.within_share, self.size, ranks)
+
+
+class Scatter(_Rooted):
+    """The root sends every NPU a share of its own; size is the buffer of the root."""
+
+    kind = "scatter"
+    nccl_name = "scatter"
+
+    def _moves(self, group: Ints) -> Moves:
+        return self._others(group)
+
+    def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
+        owners = conditions.destination_ids
+        shares = self._shares(len(ranks.group))
+        layout = gathered(conditions, owners, shares, ranks, self._root_rank(ranks))
+        return replace(layout.reversed(), shift=None)
+
+
+class Gather(_Rooted):
+    """The root collects a share from every NPU; size is the buffer of the root."""
+
+    kind = "gather"
+    nccl_name = "gather"
+
+    def _moves(self, group: Ints) -> Moves:
+        shares, root, others = self._others(group)
+        return shares, others, root
+
+    def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
+        owners = conditions.source_ids
+        shares = self._shares(len(ranks.group))
+        layout = gathered(conditions, owners, shares, ranks, self._root_rank(ranks))
+        return replace(layout, shift=None)

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from pccl._arrays import Bools, Indices, Ints
+from pccl._arrays import Bools, Column, Indices, Ints, offsets_of
 
 __all__ = ["Conditions"]
 
@@ -100,8 +100,8 @@ class Conditions:
         cls,
         size: ArrayLike,
         piece: ArrayLike,
-        sources: NDArray[Any],
-        destinations: NDArray[Any],
+        sources: Column,
+        destinations: Column,
         reduces: bool = False,
     ) -> Conditions:
         """Build the rows of one collective; ``sources`` and ``destinations`` have one row per chunk."""
@@ -112,9 +112,9 @@ class Conditions:
             piece=np.broadcast_to(np.asarray(piece, np.int32), (count,)),
             reduces=np.full(count, reduces),
             source_offsets=np.arange(count + 1, dtype=np.int64) * sources.shape[1],
-            source_ids=sources.astype(np.int32).ravel(),
+            source_ids=sources.astype(np.int32, copy=False).ravel(),
             destination_offsets=np.arange(count + 1, dtype=np.int64) * destinations.shape[1],
-            destination_ids=destinations.astype(np.int32).ravel(),
+            destination_ids=destinations.astype(np.int32, copy=False).ravel(),
         )
 
     @classmethod
@@ -128,10 +128,6 @@ class Conditions:
         }
         for name in ("source_offsets", "destination_offsets"):
             widths = [np.diff(getattr(part, name)) for part in parts]
-            joined[name] = np.concatenate([[0], np.cumsum(np.concatenate(widths))]).astype(np.int64)
-        return cls(
-            collective=np.repeat(
-                np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]
-            ),
-            **joined,
-        )
+            joined[name] = offsets_of(np.concatenate(widths))
+        number = np.arange(len(parts), dtype=np.int32)
+        return cls(collective=np.repeat(number, [len(part) for part in parts]), **joined)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pccl._arrays import Ints
+from pccl._arrays import Ints, offsets_of
 from pccl.collective.base import Collective, npu_numbers, yes_or_no
 from pccl.collective.conditions import Conditions
-from pccl.collective.layout import BufferLayout, Ranks, side_by_side
+from pccl.collective.layout import BufferLayout, Ranks, kept, same_place
 from pccl.errors import CollectiveError
 from pccl.units import Bytes, Size, parse, whole
 
@@ -98,40 +98,24 @@ class Custom(Collective):
     def _conditions(self, group: Ints) -> Conditions:  # noqa: ARG002
         parts = []
         for row in self.pattern:
-            sources, destinations = (
-                np.array(_ranks(row.sources)),
-                np.array(_ranks(row.destinations)),
-            )
+            sources = np.array(_ranks(row.sources))
+            destinations = np.array(_ranks(row.destinations))
             if not row.reduces:
                 destinations = destinations[destinations != sources[0]]
-            parts.append(
-                Conditions.of(int(row.size), 0, sources[None], destinations[None], row.reduces)
-            )
+            size = int(row.size)
+            parts.append(Conditions.of(size, 0, sources[None], destinations[None], row.reduces))
         return Conditions.join(parts)
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        layout = side_by_side(conditions, ranks.count, shift=None)
+        place = offsets_of(conditions.bytes)[:-1]
         own = [
-            (ranks.of_device[source], conditions.bytes[chunk], place, place)
-            for chunk, place in enumerate(layout.input_offset)
-            if not conditions.reduces[chunk]
-            for source in conditions.sources(chunk)
-            if source in _ranks(self.pattern[chunk].destinations)
+            (ranks.of_device[_ranks(row.sources)[0]], int(row.size), place[chunk])
+            for chunk, row in enumerate(self.pattern)
+            if not row.reduces and set(_ranks(row.sources)) <= set(_ranks(row.destinations))
         ]
-        return replace(layout, own=np.array(own, np.int64).reshape(-1, 4))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data that :func:`collective_from_dict` reads back."""
-        rows = [
-            {
-                "sources": list(_ranks(row.sources)),
-                "destinations": list(_ranks(row.destinations)),
-                "size": str(row.size),
-                "reduces": row.reduces,
-            }
-            for row in self.pattern
-        ]
-        return {"kind": self.kind, "pattern": rows}
+        rank, size, offset = np.array(own, np.int64).reshape(-1, 3).T
+        layout = same_place(place, self.size, ranks)
+        return replace(layout, shift=None, own=kept(rank, size, offset, offset))
 
 
 def _ranks(value: int | Iterable[int]) -> tuple[int, ...]:

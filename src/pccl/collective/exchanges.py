@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pccl._arrays import Ints
-from pccl.collective.base import Collective
+from pccl.collective.base import Collective, Moves
 from pccl.collective.conditions import Conditions
 from pccl.collective.layout import BufferLayout, Ranks, kept
 from pccl.errors import CollectiveError
@@ -27,12 +27,11 @@ class _Exchange(Collective):
         """The bytes that each member of the group sends to each."""
         raise NotImplementedError
 
-    def _conditions(self, group: Ints) -> Conditions:
+    def _moves(self, group: Ints) -> Moves:
         matrix = self._matrix(len(group))
-        others = ~np.eye(len(group), dtype=np.bool_)
-        sender, receiver = np.nonzero(matrix * others)
-        share, piece, size = self._cut(matrix[sender, receiver])
-        return Conditions.of(size, piece, group[sender[share], None], group[receiver[share], None])
+        np.fill_diagonal(matrix, 0)
+        sender, receiver = np.nonzero(matrix)
+        return matrix[sender, receiver], group[sender, None], group[receiver, None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks, padded: bool = False) -> BufferLayout:
         """Lay shares one after another, in the order of the ranks at their other end."""
@@ -43,19 +42,17 @@ class _Exchange(Collective):
         room = np.full((ranks.count, ranks.count), matrix.max(initial=0) if equal else 0)
         if not padded:
             room[np.ix_(ranks.members, ranks.members)] = matrix
-        input_offset = np.cumsum(room, axis=1) - room
-        output_offset = np.cumsum(room, axis=0) - room
-        source = ranks.of_device[conditions.source_ids]
-        destination = ranks.of_device[conditions.destination_ids]
-        within = conditions.within_share
+        ahead_in_input = np.cumsum(room, axis=1) - room
+        ahead_in_output = np.cumsum(room, axis=0) - room
+        who = ranks.of_device[conditions.source_ids], ranks.of_device[conditions.destination_ids]
+        oneself = ranks.members, ranks.members
         keeps = np.diagonal(matrix)
-        member = ranks.members
-        own = kept(member, keeps, input_offset[member, member], output_offset[member, member])
+        own = kept(ranks.members, keeps, ahead_in_input[oneself], ahead_in_output[oneself])
         # In place, what comes from a rank takes the place of what goes to it, which must be as large.
         in_place = np.array_equal(matrix, matrix.T)
         return BufferLayout(
-            input_offset[source, destination] + within,
-            output_offset[source, destination] + within,
+            ahead_in_input[who] + conditions.within_share,
+            ahead_in_output[who] + conditions.within_share,
             input_bytes=room.sum(axis=1),
             output_bytes=room.sum(axis=0),
             shift=np.zeros(ranks.count, np.int64) if in_place else None,
@@ -112,26 +109,22 @@ class AllToAllV(_Exchange):
         *,
         dtype: str = "uint8",
     ) -> None:
-        self._set("matrix", matrix)
-        self._set("group", group)
-        self._set("chunks", chunks)
-        self._set("dtype", dtype)
+        given = {"matrix": matrix, "group": group, "chunks": chunks, "dtype": dtype}
+        for name, value in given.items():
+            self._set(name, value)
         self.__post_init__()
 
     def __post_init__(self) -> None:
         matrix: Any = self.matrix
         try:
-            # Iterating over the rows of an array is slow, and a data frame has columns instead.
-            rows = (
-                np.asarray(matrix).tolist()
-                if hasattr(matrix, "__array__")
-                else list(map(list, matrix))
-            )
+            if hasattr(matrix, "__array__"):
+                matrix = np.asarray(matrix).tolist()
+            rows = [tuple(self._entry(entry) for entry in row) for row in matrix]
         except TypeError:
             raise CollectiveError(
                 f"{self.kind}: the matrix must be a list of rows, not {self.matrix!r}"
             ) from None
-        self._set("matrix", tuple(tuple(self._entry(entry) for entry in row) for row in rows))
+        self._set("matrix", tuple(rows))
         for i, row in enumerate(self.matrix):
             if len(row) != len(self.matrix):
                 raise CollectiveError(
@@ -139,8 +132,8 @@ class AllToAllV(_Exchange):
                 )
         self._set("size", Bytes(max((sum(map(int, row)) for row in self.matrix), default=0)))
         self._check_shared()
-        for entry in {entry for row in self.matrix for entry in row}:
-            self._check_elements(int(entry), "an entry of")
+        for entry in {int(entry) for row in self.matrix for entry in row}:
+            self._check_elements(entry, "an entry of")
         if self.group is not None:
             self._check_fits(len(self.ranks))
 
@@ -171,7 +164,3 @@ class AllToAllV(_Exchange):
     ) -> BufferLayout:
         """Say where the chunks lie; if `padded`, every share begins a room as large as the largest share."""
         return self._layout(conditions, self._ranks(rank_of, ranks), padded)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data that :func:`collective_from_dict` reads back."""
-        return {name: value for name, value in super().to_dict().items() if name != "size"}

@@ -15,7 +15,8 @@ from pccl.units import whole
 __all__ = ["DeviceMesh", "device_mesh", "format_group", "parse_group"]
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
-_MOST_RANKS = 1_000_000  # a typing error should not fill the memory with ranks
+# A typing error should not fill the memory with ranks.
+_MOST_RANKS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,9 @@ class DeviceMesh:
         along = [d for d, name in enumerate(self.names) if name in names]
         across = [d for d in range(len(self.shape)) if d not in along]
         size = math.prod(self.shape[d] for d in along)
-        ranks = (
-            np.arange(len(self)).reshape(self.shape).transpose(*across, *along).reshape(-1, size)
-        )
-        return tuple(tuple(row) for row in ranks.tolist())
+        ranks = np.arange(len(self)).reshape(self.shape)
+        groups = ranks.transpose(*across, *along).reshape(-1, size)
+        return tuple(map(tuple, groups.tolist()))
 
 
 def device_mesh(
@@ -71,7 +71,8 @@ def device_mesh(
     if sizes:
         if shape is not None or names is not None:
             raise CollectiveError("give either a shape with names or name=size pairs, not both")
-        shape, names = tuple(sizes.values()), tuple(sizes)
+        shape = tuple(sizes.values())
+        names = tuple(sizes)
     if shape is None:
         raise CollectiveError(
             'a device mesh needs a shape: device_mesh((8, 8), ("dp", "tp")) or device_mesh(dp=8, tp=8)'
@@ -82,13 +83,15 @@ def device_mesh(
         raise CollectiveError(f"the mesh has {len(shape)} dimensions but {len(names)} names")
     if len(set(names)) != len(names):
         raise CollectiveError(f"two dimensions of the mesh have the same name: {', '.join(names)}")
-    counts = [whole(size) for size in shape]
-    for name, size, count in zip(names, shape, counts, strict=True):
+    counts = []
+    for name, size in zip(names, shape, strict=True):
+        count = whole(size)
         if count is None or count < 1:
             raise CollectiveError(
                 f"dimension {name!r} of the mesh has size {size!r}; it must be a positive whole number"
             )
-    return DeviceMesh(tuple(count for count in counts if count), tuple(names))
+        counts.append(count)
+    return DeviceMesh(tuple(counts), tuple(names))
 
 
 def parse_group(text: str) -> tuple[int, ...]:
@@ -106,13 +109,12 @@ def parse_group(text: str) -> tuple[int, ...]:
             raise CollectiveError(
                 f"group {text!r}: {part.strip()!r} is not a rank or range such as 0-7 or 0-56:8"
             )
-        first, last, step = (int(x) if x else None for x in match.groups())
-        assert first is not None
-        if step == 0 or (last is not None and last < first):
+        first = int(match[1])
+        last = int(match[2] or first)
+        step = int(match[3] or 1)
+        if step == 0 or last < first:
             raise CollectiveError(f"group {text!r}: {part.strip()!r} is an empty range")
-        ranks.extend(
-            range(first, (first if last is None else last) + 1, step or 1)[: _MOST_RANKS + 1]
-        )
+        ranks.extend(range(first, last + 1, step)[: _MOST_RANKS + 1])
         if len(ranks) > _MOST_RANKS:
             raise CollectiveError(f"group {text!r} is beyond {_MOST_RANKS:,} ranks")
     return tuple(ranks)

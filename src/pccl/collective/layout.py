@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pccl._arrays import Column, Ints, offsets_of
+from pccl._arrays import Column, Indices, Ints, offsets_of
 from pccl.collective.conditions import Conditions
+from pccl.units import Size
 
-__all__ = ["BufferLayout", "Promise", "Ranks", "Shares", "kept", "side_by_side"]
+__all__ = ["BufferLayout", "Promise", "Ranks", "gathered", "kept", "same_place"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,13 @@ class BufferLayout:
     output_bytes: Ints
     shift: Ints | None
     own: Ints
+
+    def reversed(self) -> BufferLayout:
+        """The layout of what goes the other way: input and output change places."""
+        shift = None if self.shift is None else -self.shift
+        own = self.own[:, [0, 1, 3, 2]]
+        offsets = self.output_offset, self.input_offset
+        return BufferLayout(*offsets, self.output_bytes, self.input_bytes, shift, own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,36 +154,36 @@ class Ranks:
         return self.of_device[self.group]
 
 
-class Shares:
-    """A buffer with one share for every rank, in the order of the ranks.
-
-    Attributes
-    ----------
-    size
-        Per rank: the size of its share. Ranks that only relay have one as well, as large as the largest, because
-        runtimes count shares by ranks.
-    first
-        Per rank: where its share begins.
-    whole
-        Per rank: the size of a buffer of all shares.
-    """
-
-    def __init__(self, sizes: Ints, ranks: Ranks) -> None:
-        self.size = np.full(ranks.count, sizes.max(initial=0))
-        self.size[ranks.members] = sizes
-        offsets = offsets_of(self.size)
-        self.first = offsets[:-1]
-        self.whole = np.full(ranks.count, offsets[-1])
-
-
-def side_by_side(
-    conditions: Conditions, ranks: int, shift: Ints | None, own: Ints | None = None
+def gathered(
+    conditions: Conditions, owner: Indices, shares: Ints, ranks: Ranks, keepers: ArrayLike = ()
 ) -> BufferLayout:
-    """Every chunk has a place of its own, one after another and the same on all ranks, in input and output."""
-    offsets = offsets_of(conditions.bytes)
-    place = offsets[:-1]
-    whole = np.full(ranks, offsets[-1])
-    return BufferLayout(place, place, whole, whole, shift, kept() if own is None else own)
+    """Every rank has a share in its input, and all shares in its output, in the order of the ranks.
+
+    Parameters
+    ----------
+    conditions, owner
+        The chunks, and whose share each is a part of.
+    shares
+        The sizes of the shares of the members of the group.
+    keepers
+        The ranks that keep a copy of their own share.
+    """
+    # Ranks that only relay have shares as well, because runtimes count shares by ranks.
+    size = np.full(ranks.count, shares.max(initial=0))
+    size[ranks.members] = shares
+    offsets = offsets_of(size)
+    first = offsets[:-1]
+    within = conditions.within_share
+    keeper = np.asarray(keepers, np.int64)
+    own = kept(keeper, size[keeper], 0, first[keeper])
+    whole = np.full(ranks.count, offsets[-1])
+    return BufferLayout(within, first[ranks.of_device[owner]] + within, size, whole, first, own)
+
+
+def same_place(place: Ints, size: Size, ranks: Ranks) -> BufferLayout:
+    """Chunks have these places in the input and in the output of all ranks."""
+    whole = np.full(ranks.count, int(size))
+    return BufferLayout(place, place, whole, whole, np.zeros(ranks.count, np.int64), kept())
 
 
 def kept(

@@ -7,11 +7,19 @@ from dataclasses import fields
 from typing import Any
 
 from pccl.collective.base import Collective
-from pccl.collective.collectives import AllGather, AllReduce, ReduceScatter, SendRecv
+from pccl.collective.collectives import (
+    AllGather,
+    AllReduce,
+    Broadcast,
+    Gather,
+    Reduce,
+    ReduceScatter,
+    Scatter,
+    SendRecv,
+)
 from pccl.collective.conditions import Conditions
 from pccl.collective.custom import Custom
 from pccl.collective.exchanges import AllToAll, AllToAllV
-from pccl.collective.rooted import Broadcast, Gather, Reduce, Scatter
 from pccl.errors import CollectiveError
 from pccl.topology import Topology
 
