@@ -218,8 +218,9 @@ def test_exports_say_what_they_pad(name, tmp_path):
         pccl.AllToAll("1001B", chunks=2),
         pccl.AllGather("1001B"),
     ):
-        facts = pccl.export(quick(ring, collective), tmp_path / "out", format=name)
-        enlarged = collective.with_equal_chunks(5).size
+        algorithm = quick(ring, collective)
+        facts = pccl.export(algorithm, tmp_path / "out", format=name)
+        enlarged = algorithm.collectives[0].with_equal_chunks(5).size
         assert facts["padded"] == f"from 1.001kB to {enlarged}, so that all chunks are equal"
     assert "padded" not in pccl.export(
         quick(ring, pccl.AllGather("1kB")), tmp_path / "out", format=name

@@ -123,10 +123,10 @@ class Program:
     padding: int = 0
 
     @property
-    def padding_text(self) -> str:
-        """What was padded, for people; empty if nothing was."""
+    def padding_facts(self) -> dict[str, str]:
+        """What was padded, for people; nothing if nothing was."""
         if not self.padding:
-            return ""
+            return {}
         size = int(self.collective.size)
         enlarged = Bytes(size + self.padding)
-        return f"from {Bytes(size)} to {enlarged}, so that all chunks are equal"
+        return {"padded": f"from {Bytes(size)} to {enlarged}, so that all chunks are equal"}

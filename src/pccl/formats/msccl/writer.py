@@ -98,7 +98,11 @@ def write(
     if in_place is None and chosen.in_place_differs:
         in_place = False
     program = lower(
-        algorithm, collective=collective, in_place=in_place, all_ranks=all_ranks, padded=padded
+        algorithm,
+        collective=collective,
+        in_place=in_place,
+        all_ranks=all_ranks,
+        padded=padded or None,
     )
     units = Units.of(program, instances, apart=padded)
     blocks = arrange(program, units, runtime, channels)
@@ -122,7 +126,7 @@ def write(
     _try(text, program, shares, runtime)
     with replacing(path) as file:
         file.write(text.encode("ascii"))
-    return _facts(head, blocks, program)
+    return _facts(head, blocks, program) | program.padding_facts
 
 
 def _refuse(chosen: Collective, target: Target, in_place: bool | None, padded: bool) -> None:

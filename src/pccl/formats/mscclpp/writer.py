@@ -143,7 +143,7 @@ def write(
     checked = _try(plan)
     with replacing(path) as file:
         file.write(f"{text}\n".encode())
-    return _facts(plan, schedule.batches) | {"checked": checked}
+    return _facts(plan, schedule.batches) | program.padding_facts | {"checked": checked}
 
 
 def _largest(gpus: list[Json], gathers: bool, smallest: int, wanted: int | None) -> int:
