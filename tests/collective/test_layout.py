@@ -108,6 +108,7 @@ def test_chunks_lie_inside_buffers_and_apart(data: st.DataObject) -> None:
     layout = collective.layout(conditions, np.arange(RANKS), RANKS)
     promise = collective.promise(np.arange(RANKS), RANKS)
     assert np.all(promise.output_offset + promise.bytes <= layout.output_bytes[promise.rank])
+    assert np.all(promise.bytes > 0)
     order = np.lexsort((promise.output_offset, promise.rank))
     end = (promise.output_offset + promise.bytes)[order]
     same_rank = np.diff(promise.rank[order]) == 0

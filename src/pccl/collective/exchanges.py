@@ -56,7 +56,7 @@ class _Exchange(Collective):
             input_bytes=room.sum(axis=1),
             output_bytes=room.sum(axis=0),
             shift=np.zeros(ranks.count, np.int64) if in_place else None,
-            own=own[keeps > 0],
+            own=own,
         )
 
 

@@ -189,6 +189,7 @@ def same_place(place: Ints, size: Size, ranks: Ranks) -> BufferLayout:
 def kept(
     rank: ArrayLike = (), size: ArrayLike = 0, read: ArrayLike = 0, write: ArrayLike = 0
 ) -> Ints:
-    """The rows of ``BufferLayout.own`` with these columns."""
+    """The rows of ``BufferLayout.own`` with these columns; those without any bytes are left out."""
     columns = np.broadcast_arrays(*(np.asarray(c, np.int64) for c in (rank, size, read, write)))
-    return np.stack(columns, axis=1)
+    rows = np.stack(columns, axis=1)
+    return rows[rows[:, 1] > 0]
