@@ -23,8 +23,7 @@ from pccl import (
     Transfers,
     VerificationError,
 )
-from pccl.algorithm.core import time_text
-from pccl.units import Picoseconds
+from pccl.units import Picoseconds, time_text
 from tests.algorithm.examples import LINE, US, network, schedule, star
 
 RELAY = schedule(

@@ -107,6 +107,11 @@ def test_names_cannot_draw_on_the_terminal(tmp_path):
         'npus: ["a\\e[31m", "b"]\nlinks: [{src: 0, dst: 1, bandwidth: 1GB/s, latency: 1us, both: yes}]'
     )
     assert "a?[31m" in run("topology", nasty).stdout
+    pair = [pccl.Link(0, 1, "1GB/s", "1us"), pccl.Link(1, 0, "1GB/s", "1us")]
+    named = pccl.Topology.from_links(2, pair, name="ring\x1b[31m")
+    saved = tmp_path / "nasty.pccl"
+    pccl.synthesize(named, pccl.SendRecv("1kB"), effort="fast").save(saved)
+    assert "ring?[31m" in run("verify", saved).stdout
 
 
 @pytest.mark.parametrize("command", ["verify", "show"])

@@ -17,8 +17,7 @@ from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import VerificationError
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
-from pccl.units import Picoseconds, size_text
-from pccl.units import time_text as time_text
+from pccl.units import Picoseconds, size_text, time_text
 
 __all__ = ["Algorithm", "Provenance", "Transfers"]
 

@@ -26,6 +26,7 @@ __all__ = [
     "print_error",
     "print_facts",
     "print_json",
+    "print_line",
     "print_table",
     "watching",
 ]
@@ -48,6 +49,11 @@ def print_error(text: str, prefix: str = "error: ") -> None:
     """Print one line to stderr, whatever the text is made of."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     click.echo(f"{prefix}{line}", err=True)
+
+
+def print_line(text: str) -> None:
+    """Print text without the control characters that a name in a file might hold."""
+    click.echo(_clean(text))
 
 
 def print_facts(facts: Mapping[str, str]) -> None:

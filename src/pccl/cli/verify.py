@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import counted, print_error, print_json
+from pccl.cli.console import counted, print_error, print_json, print_line
 from pccl.cli.options import FILE, command, json_option, quiet_option
 from pccl.errors import PcclError, VerificationError
 
@@ -40,7 +40,7 @@ def verify(files: tuple[Path, ...], as_json: bool, quiet: bool) -> int:
             result["error"] = text
             print_error(text)
         elif not (quiet or as_json):
-            click.echo(text)
+            print_line(text)
         results.append(result)
     if as_json:
         print_json({"files": results})

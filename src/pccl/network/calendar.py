@@ -66,7 +66,7 @@ class Ten:
     def reversed(self, end: int, topology: Topology, unit: int) -> Ten:
         """The same seen backwards from `end` on the transposed topology, where latency comes before transmission."""
         lanes = self.lanes
-        shift = end - np.where(topology.exclusive, 0, topology.latency // unit)
+        shift = end - (topology.latency - topology.held_latency) // unit
         busy = np.empty_like(lanes.busy)
         head = lanes.head.copy()
         for lane, count in enumerate(head[:, 0]):
