@@ -48,3 +48,17 @@ def test_sixteen_gpus_on_a_switch_that_adds(tmp_path: Path) -> None:
     export_and_check(
         pccl.synthesize(parse_topology("switch:16"), pccl.AllReduce("16MiB", chunks=2)), tmp_path
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("machine", "size"), [("mesh:3x2", "1000B"), ("ring:3", "64MiB")])
+def test_sizes_that_do_not_divide(
+    kind: type[pccl.AllGather], machine: str, size: str, tmp_path: Path
+) -> None:
+    """Files count in equal chunks: those of the plan that are smaller by an element have the same room."""
+    algorithm = pccl.synthesize(parse_topology(machine), kind(size, chunks=2))
+    assert len({*algorithm.conditions.bytes.tolist()}) == 2
+    export_and_check(algorithm, tmp_path)
+    for name in ("a.xml", "a.plan.json"):
+        padded = pccl.export(algorithm, tmp_path / name)["padded"]
+        assert padded.endswith(", so that all chunks are equal")
