@@ -92,7 +92,7 @@ def _meaning(option: click.Option) -> str:
 
 
 def _epilog(text: str) -> Iterator[str]:
-    """Examples of a help text, as ``pccl.cli.console.examples`` writes them, and what follows them."""
+    """Examples of a help text, as ``pccl.cli.options.epilog`` writes them, and what follows them."""
     shown, _, rest = text.partition("\n\n")
     lines = [line.strip() for line in shown.splitlines() if line.startswith("  ")]
     if lines:

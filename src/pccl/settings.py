@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -20,18 +20,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _setting(
-    default: Any,
-    text: str,
-    *,
-    choices: tuple[str, ...] = (),
-    check: Callable[[Any], bool] | None = None,
-    must_be: str = "",
-    unit: str = "",
-) -> Any:
-    """A field; `check` and `must_be` say what its value must be, `unit` what a number counts."""
-    about = {"help": text, "choices": choices, "check": check, "must_be": must_be, "unit": unit}
-    return field(default=default, metadata=about)
+def _setting(default: Any, text: str, **about: Any) -> Any:
+    """A field: its default, its help, and where it has them: `choices`, a `check` and what it `must_be`, a `unit`."""
+    return field(default=default, metadata={"help": text, **about})
 
 
 @dataclass(frozen=True)
@@ -91,8 +82,15 @@ class Settings:
     def __post_init__(self) -> None:
         for setting in fields(self):
             value = getattr(self, setting.name)
-            if value is not None or setting.default is not None:
-                _check(setting.name.replace("_", " "), value, **setting.metadata)
+            if value is None and setting.default is None:
+                continue
+            about = setting.metadata
+            name = setting.name.replace("_", " ")
+            if "choices" in about and value not in about["choices"]:
+                known = ", ".join(about["choices"])
+                raise PcclError(f"there is no {name} {value!r}; there are {known}")
+            if "check" in about and not about["check"](value):
+                raise PcclError(f"the {name} must be {about['must_be']}, not {value!r}")
 
     @classmethod
     def of(cls, **given: Any) -> Settings:
@@ -112,17 +110,3 @@ class Settings:
             if name not in known:
                 raise PcclError(f"there is no setting {name!r}; there are {', '.join(known)}")
         return replace(self, **given)
-
-
-def _check(
-    name: str,
-    value: Any,
-    choices: tuple[str, ...],
-    check: Callable[[Any], bool] | None,
-    must_be: str,
-    **_: Any,
-) -> None:
-    if choices and value not in choices:
-        raise PcclError(f"there is no {name} {value!r}; there are {', '.join(choices)}")
-    if check is not None and not check(value):
-        raise PcclError(f"the {name} must be {must_be}, not {value!r}")

@@ -210,9 +210,9 @@ def test_text_about_many_collectives() -> None:
         == "Algorithm(all-gather + all-gather + all-gather + 7 more on custom: 0 transfers, 0 us)"
     )
     lines = many.summary().splitlines()
-    assert lines[1] == "collectives  all-gather of 2B among 1 NPUs (0)"
+    assert lines[1] == "collectives  all-gather of 2B among 1 NPU (0)"
     assert lines[8:10] == [
-        "             all-gather of 2B among 1 NPUs (0)",
+        "             all-gather of 2B among 1 NPU (0)",
         "             and 2 more",
     ]
     assert many.facts()["links"] == "0.0% busy on average, the busiest 0.0%"

@@ -1,14 +1,15 @@
-"""The command line: ``pccl synthesize``, ``verify``, ``show`` and ``topology``.
+"""The command line: a module for every command, loaded when it is called.
 
 ::
 
-    app          the program: its exit codes, and errors in one line
-    console      tables and progress on a terminal, plain text in a pipe
-    synthesize   from flags or a spec file to a .pccl file
-    inspect      verify and show .pccl files
-    topology     the zoo, and one network described
+    app              the program: the registry of commands, exit codes, and errors in one line
+    options          how a command is made, and the options that several take; those of Settings follow from it
+    format_options   the options of formats, as their registry lists them
+    task             what to do, by flags or by a spec file
+    console          tables and a live line on a terminal, plain text in a pipe
 
-Nothing here imports NumPy, Numba, Rich, YAML or msgspec before a command needs it: ``--help`` answers at once.
+All others are commands. Nothing here imports NumPy, Numba, Rich, YAML or msgspec before a command needs it:
+``--help`` answers at once.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _setting_option(setting: Field[Any], hint: Any) -> Decorator:
     kind = get_args(hint)[0] if get_args(hint) else hint
     flag = spelled(name)
     text = about["help"]
-    if about["choices"]:
+    if "choices" in about:
         text += f" One of {', '.join(about['choices'])}."
     if kind is bool:
         flag += f"/{spelled(f'no_{name}')}"
@@ -113,7 +113,7 @@ def _setting_option(setting: Field[Any], hint: Any) -> Decorator:
             raise click.BadParameter(str(error)) from None
         return value
 
-    unit = about["unit"]
+    unit = about.get("unit", "")
     return click.option(
         flag,
         name,

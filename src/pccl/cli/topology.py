@@ -89,13 +89,22 @@ def _facts(network: Topology) -> dict[str, str]:
         facts["switches"] = f"{len(network.switches):,}"
     facts["links"] = f"{network.num_links:,}"
     facts |= _speeds(network)
-    if network.num_devices <= _CHEAP:
-        try:
-            hops = counted(network.diameter(), "hop")
-            facts["diameter"] = f"{hops} between the farthest NPUs"
-        except TopologyError as problem:
-            facts["diameter"] = f"none: {problem}"
+    hops, problem = _diameter(network)
+    if hops is not None:
+        facts["diameter"] = f"{counted(hops, 'hop')} between the farthest NPUs"
+    elif problem:
+        facts["diameter"] = f"none: {problem}"
     return facts
+
+
+def _diameter(network: Topology) -> tuple[int | None, str]:
+    """The diameter, or why there is none; neither if it would take long to find out."""
+    if network.num_devices > _CHEAP:
+        return None, ""
+    try:
+        return network.diameter(), ""
+    except TopologyError as problem:
+        return None, str(problem)
 
 
 def _speeds(network: Topology) -> dict[str, str]:
@@ -162,12 +171,7 @@ def _link_rows(network: Topology) -> Iterator[tuple[object, ...]]:
 def _document(network: Topology) -> dict[str, Any]:
     from pccl.topology import topology_to_dict
 
-    hops = None
-    if network.num_devices <= _CHEAP:
-        try:
-            hops = network.diameter()
-        except TopologyError:
-            hops = None
+    hops, _ = _diameter(network)
     return {
         "num_npus": network.num_npus,
         "num_switches": len(network.switches),

@@ -261,7 +261,8 @@ class Collective:
         """One line for people."""
         who = "all NPUs"
         if self.group is not None:
-            who = f"{len(self.ranks)} NPUs ({_shortened(format_group(self.ranks))})"
+            npus = "1 NPU" if len(self.ranks) == 1 else f"{len(self.ranks)} NPUs"
+            who = f"{npus} ({_shortened(format_group(self.ranks))})"
         elements = "" if self.dtype == "uint8" else f" {self.dtype}"
         text = f"{self.kind} of {self.size}{elements} among {who}"
         if self.chunks is None:

@@ -3,9 +3,11 @@
 ::
 
     core          Topology, its links and switches, and the verbs on it
+    paths         the diameter, and the ways through switches
     generators    lines, rings, switches, their products, trees and dragonflies
     machines      DGX, HGX, MI250 and TPU machines by name
     language      all of the above in one line of text: torus:8x8x8@50GB/s,500ns
+    documents     JSON and YAML, read into structs (with files, spec files and algorithms in JSON)
     files         YAML, JSON, edge lists and ASTRA-sim networks (loaded on first use, as it needs msgspec)
     interchange   to and from networkx
 """
@@ -91,7 +93,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("load_topology", "save_topology", "topology_from_dict", "topology_to_dict"):
+    if name in __all__:  # what else is listed there has been imported above
         from pccl.topology import files
 
         return getattr(files, name)

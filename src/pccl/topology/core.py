@@ -34,7 +34,7 @@ UNLIMITED = 0
 # Transmission times are computed in int64 four decimal digits at a time, which this keeps exact.
 _BANDWIDTH_LIMIT = 9 * 10**14
 # A typing error should not fill the memory with NPUs.
-_MOST_NPUS = 10_000_000
+MOST_NPUS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class Topology:
         number = whole(npus)
         if number is None:
             names = list(cast(Sequence[str], npus))
-        elif number > _MOST_NPUS:
-            raise TopologyError(f"{name}: {number:,} NPUs are beyond {_MOST_NPUS:,}")
+        elif number > MOST_NPUS:
+            raise TopologyError(f"{name}: {number:,} NPUs are beyond {MOST_NPUS:,}")
         else:
             names = [f"npu{i}" for i in range(number)]
         hubs = list(switches)

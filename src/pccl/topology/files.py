@@ -6,6 +6,7 @@ or the path inside the document such as ``$.links[0].dst``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ import numpy as np
 
 from pccl._files import replacing
 from pccl.errors import FormatError, PcclError
-from pccl.topology.core import ABSENT, Link, Switch, Topology
+from pccl.topology.core import ABSENT, LINK_COLUMNS, MOST_NPUS, Link, Switch, Topology
 from pccl.topology.documents import converted, placed, read_document, read_text
 from pccl.topology.generators import fully_connected, product, ring, switch
 from pccl.units import BytesPerSecond, Picoseconds, parse
@@ -31,10 +32,10 @@ __all__ = [
     "topology_to_dict",
 ]
 
-_MOST_NPUS = 10_000_000  # a typing error should not fill the memory with NPUs
-_Count = Annotated[int, msgspec.Meta(ge=1, le=_MOST_NPUS)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_NPUS)]
 _Device = int | str
-_Quantity = str | int | float  # bare numbers are read in order to be refused with a hint
+# Bare numbers are read in order to be refused with a hint.
+_Quantity = str | int | float
 
 
 class SwitchEntry(msgspec.Struct, forbid_unknown_fields=True):
@@ -139,33 +140,26 @@ def topology_to_dict(topology: Topology) -> dict[str, Any]:
     {'src': 0, 'dst': 1, 'bandwidth': '50GiB/s', 'latency': '500ns'}
     """
     places = prod(topology.shape)
-    names, plain = list(topology.labels[:places]), [f"npu{i}" for i in range(places)]
-    document: dict[str, Any] = {"name": topology.name, "npus": places if names == plain else names}
+    names = list(topology.labels[:places])
+    is_plain = names == [f"npu{i}" for i in range(places)]
+    document: dict[str, Any] = {"name": topology.name, "npus": places if is_plain else names}
     if len(topology.shape) > 1:
         document["shape"] = list(topology.shape)
-    if topology.num_devices > places:
-        document["switches"] = [
-            _switch_to_dict(topology, s) for s in range(places, topology.num_devices)
-        ]
+    switches = range(places, topology.num_devices)
+    if switches:
+        document["switches"] = [_switch_to_dict(topology, device) for device in switches]
     absent = np.flatnonzero(topology.kind == ABSENT).tolist()
     if absent:
         document["absent"] = absent
-    document["links"] = [
-        {
-            "src": src,
-            "dst": dst,
-            "bandwidth": str(BytesPerSecond(bandwidth)),
-            "latency": str(Picoseconds(latency)),
-        }
-        | ({"exclusive": True} if exclusive else {})
-        for src, dst, bandwidth, latency, exclusive in zip(
-            *(
-                getattr(topology, column).tolist()
-                for column in ("src", "dst", "bandwidth", "latency", "exclusive")
-            ),
-            strict=True,
-        )
-    ]
+    links = document["links"] = []
+    columns = (getattr(topology, column).tolist() for column in LINK_COLUMNS)
+    for src, dst, latency, bandwidth, exclusive in zip(*columns, strict=True):
+        link = {"src": src, "dst": dst}
+        link["bandwidth"] = str(BytesPerSecond(bandwidth))
+        link["latency"] = str(Picoseconds(latency))
+        if exclusive:
+            link["exclusive"] = True
+        links.append(link)
     return document
 
 
@@ -274,27 +268,21 @@ def _from_astra_sim(given: _AstraSim) -> Topology:
 
 
 def _from_edges(text: str, path: Path) -> Topology:
-    npus, switches = 0, dict[str, None]()  # a dict, because it keeps the order in which they appear
     edges = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
-        if not words:
-            continue
-        try:
-            edges.append(_edge(words))
-        except PcclError as error:
-            raise FormatError(f"{path}:{number}: {error}") from error
-        for end in edges[-1][:2]:
-            if isinstance(end, int):
-                npus = max(npus, end + 1)
-            else:
-                switches[end] = None
+        if words:
+            try:
+                edges.append(_edge(words))
+            except PcclError as error:
+                raise FormatError(f"{path}:{number}: {error}") from error
+    ends = [end for edge in edges for end in edge[:2]]
+    npus = max((end + 1 for end in ends if isinstance(end, int)), default=0)
+    # A dict, because it keeps the order in which they appear.
+    switches = dict.fromkeys(end for end in ends if isinstance(end, str))
     numbers: dict[_Device, int] = {npu: npu for npu in range(npus)}
     numbers |= {name: npus + i for i, name in enumerate(switches)}
-    links = [
-        Link(numbers[src], numbers[dst], bandwidth, latency)
-        for src, dst, bandwidth, latency in edges
-    ]
+    links = [Link(numbers[a], numbers[b], speed, delay) for a, b, speed, delay in edges]
     try:
         return Topology.from_links(npus, links, map(Switch, switches), name=path.stem)
     except PcclError as error:
@@ -313,12 +301,8 @@ def _edge(words: list[str]) -> tuple[_Device, _Device, BytesPerSecond, Picosecon
 def _edge_end(word: str) -> _Device:
     if word.startswith("s"):
         return word
-    if (
-        word.isascii()
-        and word.isdecimal()
-        and len(word) <= len(str(_MOST_NPUS))
-        and int(word) < _MOST_NPUS
-    ):
+    digits = len(str(MOST_NPUS))
+    if re.fullmatch(rf"[0-9]{{1,{digits}}}", word) and int(word) < MOST_NPUS:
         return int(word)
     raise FormatError(
         f"{word!r} is neither the number of an NPU nor the name of a switch, which starts with s"

@@ -36,15 +36,13 @@ def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
         name=topology.name, shape=topology.shape
     )
     for device in range(topology.num_devices):
+        about: dict[str, Any] = {"name": topology.labels[device], "kind": "npu"}
         if topology.is_switch(device):
-            buffer, multicast = (
-                int(topology.buffer[device]) or None,
-                bool(topology.multicast[device]),
-            )
-            limits = {"buffer": buffer, "multicast": multicast}
-            graph.add_node(device, name=topology.labels[device], kind="switch", **limits)
-        elif topology.kind[device] != ABSENT:
-            graph.add_node(device, name=topology.labels[device], kind="npu")
+            about["kind"] = "switch"
+            about["buffer"] = int(topology.buffer[device]) or None
+            about["multicast"] = bool(topology.multicast[device])
+        if topology.kind[device] != ABSENT:
+            graph.add_node(device, **about)
     for link in range(topology.num_links):
         graph.add_edge(
             int(topology.src[link]),
@@ -89,53 +87,36 @@ def from_networkx(
     npus = [node for node in nodes if node not in set(switches)]
     numbers = {node: number for number, node in enumerate([*npus, *switches])}
     edges = list(graph.edges(data=True))
-    if all(
-        "link" in data for _, _, data in edges
-    ):  # from to_networkx: keep the numbers of the links
+    # Graphs of to_networkx keep the numbers of the links.
+    if all("link" in data for _, _, data in edges):
         edges.sort(key=lambda edge: edge[2]["link"])
     links = []
     for a, b, data in edges:
-        link = _link(numbers, a, b, data, bandwidth, latency)
-        links.append(link)
+        where = f"edge {a!r} -> {b!r}"
+        for attribute in (bandwidth, latency):
+            if attribute not in data:
+                has = ", ".join(map(repr, data)) or "none"
+                raise TopologyError(
+                    f"{where} has no attribute {attribute!r}; its attributes: {has}"
+                )
+        speed = parse(BytesPerSecond, data[bandwidth], f"{bandwidth} of {where}")
+        delay = parse(Picoseconds, data[latency], f"{latency} of {where}")
+        exclusive = bool(data.get("exclusive", False))
+        links.append(Link(numbers[a], numbers[b], speed, delay, exclusive))
         if not graph.is_directed():
-            links.append(Link(link.dst, link.src, link.bandwidth, link.latency, link.exclusive))
+            links.append(Link(numbers[b], numbers[a], speed, delay, exclusive))
+    hubs = []
+    for node in switches:
+        data = nodes[node]
+        hub = Switch(_name(node, data, "switch"), data.get("buffer"), data.get("multicast", True))
+        hubs.append(hub)
     shape = tuple(graph.graph.get("shape", ()))
     return Topology.from_links(
         [_name(node, nodes[node], "npu") for node in npus],
         links,
-        [
-            Switch(
-                _name(node, nodes[node], "switch"),
-                nodes[node].get("buffer"),
-                nodes[node].get("multicast", True),
-            )
-            for node in switches
-        ],
+        hubs,
         name=graph.graph.get("name") or "networkx",
         shape=shape if math.prod(shape) == len(npus) else (),
-    )
-
-
-def _link(
-    numbers: dict[Hashable, int],
-    a: Hashable,
-    b: Hashable,
-    data: dict[str, Any],
-    bandwidth: str,
-    latency: str,
-) -> Link:
-    for attribute in (bandwidth, latency):
-        if attribute not in data:
-            has = ", ".join(map(repr, data)) or "none"
-            raise TopologyError(
-                f"edge {a!r} -> {b!r} has no attribute {attribute!r}; its attributes: {has}"
-            )
-    return Link(
-        numbers[a],
-        numbers[b],
-        parse(BytesPerSecond, data[bandwidth], f"{bandwidth} of edge {a!r} -> {b!r}"),
-        parse(Picoseconds, data[latency], f"{latency} of edge {a!r} -> {b!r}"),
-        bool(data.get("exclusive", False)),
     )
 
 
