@@ -2,6 +2,7 @@
 
 synthesize   synthesize(): the public entry
 search       phases over a budget and the best so far
+incumbent    the best so far, and the log
 budget       how much to try, and what is left of it
 chunking     into how many chunks
 problem      what every method starts from
@@ -15,7 +16,7 @@ improve/     ways to make one better
 
 from __future__ import annotations
 
-from pccl.synthesis.search import Entry
+from pccl.synthesis.incumbent import Entry
 from pccl.synthesis.synthesize import synthesize
 
 __all__ = ["Entry", "synthesize"]

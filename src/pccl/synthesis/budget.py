@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pccl.settings import Settings
 
@@ -51,7 +51,8 @@ class Budget:
     deadline: float | None  # by the clock of time.perf_counter
     allowed: float = 0.0  # work in all
     spent: int = 0  # work so far
-    stopped: bool = field(default=False)  # by the user
+    stopped: bool = False  # one of several attempts has been: the others are to see it
+    interrupted: bool = False  # by the user
 
     def affords(self, cost: int, share: float = 1.0) -> bool:
         """Whether attempts of that cost, made side by side, fit a share of what is allowed in all."""
@@ -60,4 +61,4 @@ class Budget:
     def over(self) -> bool:
         """Whether to stop at once."""
         late = self.deadline is not None and time.perf_counter() > self.deadline
-        return self.stopped or late
+        return self.stopped or self.interrupted or late

@@ -21,24 +21,23 @@ import numpy as np
 
 from pccl.bounds import Bound, lower_bound
 from pccl.collective import Collective, compile_conditions
-from pccl.errors import InternalError, PcclError
 from pccl.settings import Settings
 from pccl.synthesis.budget import TWO_PHASES, WORKERS, Budget, Enough, effort_of
 from pccl.synthesis.chunking import cut, numbers_of_chunks, pieces_of
 from pccl.synthesis.improve import AS_IT_IS, learned_orders, rerouted, retimed
 from pccl.synthesis.improve.retime import Timing
+from pccl.synthesis.incumbent import Incumbent, Log
 from pccl.synthesis.methods import METHODS, POLISH, Method, Orders
-from pccl.synthesis.orders import check_order
+from pccl.synthesis.methods.choice import Choice
 from pccl.synthesis.problem import Problem, Progress
 from pccl.synthesis.schedule import Schedule
 from pccl.topology import Topology
-from pccl.units import Picoseconds
 
-__all__ = ["Entry", "Incumbent", "Log", "Search"]
+__all__ = ["Search"]
 
 Attempt: TypeAlias = Callable[[], Schedule]
-WORTHWHILE = 0.98  # more chunks are worth their while if they take that share of the time
-WORTHWHILE_AT_LAST = 0.999  # likewise when both have been improved, which tells more
+# More chunks are worth their while if they take that share of the time when both have been improved.
+WORTHWHILE_AT_LAST = 0.999
 REROUTING = 1_000  # links that one re-routing looks at for every transfer
 MOST_REROUTING = 5_000_000  # and for all of them, in each of one or two phases
 SHARE_OF_CHUNKING = 0.4  # of the effort, for the number of chunks
@@ -55,69 +54,6 @@ PATIENCE_WITH_ROUTES = 2  # re-routings without a gain before other methods are 
 NOISES = (0.02, 0.05, 0.1, 0.05)  # of learned orders, as a share of the duration, in turn
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A line of the log: who found the best so far, and how good it can be at most."""
-
-    elapsed: float  # seconds
-    method: str
-    best: Picoseconds
-    bound: Picoseconds
-    interrupted: bool = False  # by the user, so that this is the last line
-
-    @property
-    def gap(self) -> float:
-        """By how much the best exceeds the bound."""
-        return int(self.best) / int(self.bound) - 1 if self.bound else 0.0
-
-
-Log: TypeAlias = Callable[[Entry], None]
-
-
-@dataclass
-class Incumbent:
-    """The best schedule so far, and what is known of how good it can be."""
-
-    begin: float
-    log: Log | None
-    schedule: Schedule | None = None
-    bound_of_any_cut: Bound | None = None  # while the number of chunks is still open
-    worthwhile: float = WORTHWHILE
-
-    @property
-    def best(self) -> Schedule:
-        """The best so far; there must be one."""
-        if self.schedule is None:
-            raise InternalError("no method was tried")
-        return self.schedule
-
-    @property
-    def bound(self) -> Bound:
-        """What the best is measured against, as far as it is known."""
-        return self.bound_of_any_cut or self.best.problem.known_bound
-
-    def offer(self, found: Schedule) -> None:
-        """Take what was found if it is better, or as good and new ground to go on from."""
-        best = self.schedule
-        if best is None or found.duration < best.duration * self._handicap(found, best):
-            self.schedule = found
-            self.tell()
-        elif _are_alike(found, best):
-            self.schedule = found
-
-    def _handicap(self, found: Schedule, best: Schedule) -> float:
-        """More chunks, of which runtimes like few, must be worth their while."""
-        return 1.0 if found.problem is best.problem else self.worthwhile
-
-    def tell(self, interrupted: bool = False) -> None:
-        """Write a line of the log."""
-        if self.log is None:
-            return
-        elapsed = time.perf_counter() - self.begin
-        best = Picoseconds(self.best.duration)
-        self.log(Entry(elapsed, str(self.best.origin), best, self.bound.value, interrupted))
-
-
 @dataclass
 class Search:
     """One search for the best schedule; `run` does it."""
@@ -125,6 +61,7 @@ class Search:
     topology: Topology
     collectives: Sequence[Collective]
     settings: Settings
+    choice: Choice
     progress: Progress
     budget: Budget
     incumbent: Incumbent
@@ -142,12 +79,13 @@ class Search:
         log: Log | None,
     ) -> Search:
         """A search that begins now."""
-        _check_methods(settings)
         begin = time.perf_counter()
         limit = settings.time_limit
         deadline = None if limit is None else begin + limit
         budget = Budget(effort_of(settings), deadline)
-        return cls(topology, collectives, settings, progress, budget, Incumbent(begin, log))
+        choice = Choice(METHODS, settings)
+        best = Incumbent(begin, log)
+        return cls(topology, collectives, settings, choice, progress, budget, best)
 
     def run(self) -> Schedule:
         """The best schedule that the budget allows."""
@@ -158,7 +96,7 @@ class Search:
         except (Enough, KeyboardInterrupt) as reason:
             if self.incumbent.schedule is None:
                 raise KeyboardInterrupt from None
-            if isinstance(reason, KeyboardInterrupt) or self.budget.stopped:
+            if isinstance(reason, KeyboardInterrupt) or self.budget.interrupted:
                 self.incumbent.tell(interrupted=True)
         return self.incumbent.best
 
@@ -231,7 +169,7 @@ class Search:
 
     def _try_openings(self, problem: Problem, hopeless: set[Method]) -> None:
         """Try what promises most; note what is hopeless, so as not to try it with more chunks."""
-        methods = self._openings(problem)
+        methods = self.choice.openings(problem)
         if self.budget.effort.work == 0:
             methods = methods[:1]
         for method in methods:
@@ -248,27 +186,6 @@ class Search:
                 self._try([self._attempt(problem, centered)])
                 break
 
-    def _openings(self, problem: Problem) -> list[Method]:
-        """The cheapest methods that promise something for this input, the most promising first."""
-        asked = [METHODS[self.settings.method]] if self.settings.method else list(METHODS.values())
-        for kind in asked:
-            refusal = kind.refusal(problem)
-            if refusal and self.settings.method:
-                raise PcclError(f"{kind.name} {refusal}; choose another method")
-        ranked = [opening for kind in asked for opening in kind.openings(problem)]
-        ranked.sort(key=lambda opening: opening[0])
-        methods = self._allowed([method for _, method in ranked])
-        return methods or self._allowed([kind.usual(problem) for kind in asked])
-
-    def _allowed(self, methods: Sequence[Method]) -> list[Method]:
-        """Those methods that have all the knobs that the settings speak of, set to what they say."""
-        spoken_of = {name for name in ("order", "routes") if getattr(self.settings, name)}
-        return list(
-            dict.fromkeys(
-                method.obeying(self.settings) for method in methods if spoken_of <= method.obeys
-            )
-        )
-
     # --- improving ----------------------------------------------------------------------------------------------------
 
     def _improve(self) -> None:
@@ -277,10 +194,11 @@ class Search:
             best = self.incumbent.best
             self._try_all([self._rerouting(best) for _ in range(WORKERS)], best.problem)
             self._try_more_chunks()
-            problem = self.incumbent.best.problem
             self._repeat(self._reroute_best, PATIENCE_WITH_ROUTES, MOST_REROUTING)
         problem = self.incumbent.best.problem
-        untried = [method for method in self._variants(problem) if method not in self.tried]
+        root = self.incumbent.best.origin.method.root
+        variants = [replace(method, root=root) for method in self.choice.variants(problem)]
+        untried = [method for method in variants if method not in self.tried]
         attempts = [self._attempt(problem, method) for method in untried]
         found = self._try_all(attempts, problem, SHARE_OF_METHODS)
         if not limited:
@@ -300,13 +218,6 @@ class Search:
         if self.budget.affords(_cost(problem)):
             (found,) = self._try([self._attempt(problem, best.origin.method)])
             self._try([self._rerouting(found) for _ in range(WORKERS)])
-
-    def _variants(self, problem: Problem) -> list[Method]:
-        """Methods and knobs that are worth a try when the openings were not good enough."""
-        asked = [METHODS[self.settings.method]] if self.settings.method else list(METHODS.values())
-        variants = [variant for kind in asked for variant in kind.variants(problem)]
-        root = self.incumbent.best.origin.method.root
-        return self._allowed([replace(variant, root=root) for variant in variants])
 
     def _reroute_best(self) -> Attempt:
         return self._rerouting(self.incumbent.best)
@@ -346,7 +257,7 @@ class Search:
             try:
                 return retimed(schedule, passes, self._enough(problem), like, self.budget.over)
             except KeyboardInterrupt:
-                self.budget.stopped = True
+                self.budget.interrupted = True
                 return schedule  # which may be the first there is
 
         return attempted
@@ -444,28 +355,6 @@ class Search:
     def _stop_if_over(self) -> None:
         if self.incumbent.schedule is not None and self.budget.over():
             raise Enough
-
-
-def _are_alike(one: Schedule, other: Schedule) -> bool:
-    """Whether two schedules for the same chunks are equally good and found in the same way."""
-    if one.problem is not other.problem:
-        return False
-    return one.duration == other.duration and one.origin == other.origin
-
-
-def _check_methods(settings: Settings) -> None:
-    """Raise unless there are a method and an order as the settings say, and one has the other."""
-    if settings.order is not None:
-        check_order(settings.order)
-    if settings.method is None:
-        return
-    if settings.method not in METHODS:
-        known = ", ".join(METHODS)
-        raise PcclError(f"there is no method {settings.method!r}; there are {known}")
-    method = METHODS[settings.method]
-    for name in ("order", "routes"):
-        if getattr(settings, name) is not None and name not in method.obeys:
-            raise PcclError(f"{method.name} has no {name} to choose")
 
 
 def _cost(problem: Problem) -> int:

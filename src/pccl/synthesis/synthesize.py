@@ -13,8 +13,9 @@ from pccl.algorithm import verify as check
 from pccl.collective import Collective
 from pccl.errors import InternalError, PcclError, VerificationError
 from pccl.settings import Settings
+from pccl.synthesis.incumbent import Log
 from pccl.synthesis.problem import Progress
-from pccl.synthesis.search import Log, Search
+from pccl.synthesis.search import Search
 from pccl.topology import Topology
 
 __all__ = ["synthesize"]

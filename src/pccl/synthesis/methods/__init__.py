@@ -1,6 +1,7 @@
 """Methods: ways to find a schedule. To add one, write a class beside these and name it here.
 
 base        what a method is, and how two phases are placed
+choice      which methods to try
 placement   jobs onto the time-expanded network, one after another
 earliest    each chunk as early as it can be: the paper's method
 guided      each chunk over links that carry little

@@ -1,0 +1,85 @@
+"""The best schedule so far, and the log of how it got better."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pccl.bounds import Bound
+from pccl.errors import InternalError
+from pccl.synthesis.schedule import Schedule
+from pccl.units import Picoseconds
+
+WORTHWHILE = 0.98  # more chunks are worth their while if they take that share of the time
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the log: who found the best so far, and how good it can be at most."""
+
+    elapsed: float  # seconds
+    method: str
+    best: Picoseconds
+    bound: Picoseconds
+    interrupted: bool = False  # by the user, so that this is the last line
+
+    @property
+    def gap(self) -> float:
+        """By how much the best exceeds the bound."""
+        return int(self.best) / int(self.bound) - 1 if self.bound else 0.0
+
+
+Log: TypeAlias = Callable[[Entry], None]
+
+
+@dataclass
+class Incumbent:
+    """The best schedule so far, and what is known of how good it can be."""
+
+    begin: float
+    log: Log | None
+    schedule: Schedule | None = None
+    bound_of_any_cut: Bound | None = None  # while the number of chunks is still open
+    worthwhile: float = WORTHWHILE
+
+    @property
+    def best(self) -> Schedule:
+        """The best so far; there must be one."""
+        if self.schedule is None:
+            raise InternalError("no method was tried")
+        return self.schedule
+
+    @property
+    def bound(self) -> Bound:
+        """What the best is measured against, as far as it is known."""
+        return self.bound_of_any_cut or self.best.problem.known_bound
+
+    def offer(self, found: Schedule) -> None:
+        """Take what was found if it is better, or as good and new ground to go on from."""
+        best = self.schedule
+        if best is None or found.duration < best.duration * self._handicap(found, best):
+            self.schedule = found
+            self.tell()
+        elif _are_alike(found, best):
+            self.schedule = found
+
+    def _handicap(self, found: Schedule, best: Schedule) -> float:
+        """More chunks, of which runtimes like few, must be worth their while."""
+        return 1.0 if found.problem is best.problem else self.worthwhile
+
+    def tell(self, interrupted: bool = False) -> None:
+        """Write a line of the log."""
+        if self.log is None:
+            return
+        elapsed = time.perf_counter() - self.begin
+        best = Picoseconds(self.best.duration)
+        self.log(Entry(elapsed, str(self.best.origin), best, self.bound.value, interrupted))
+
+
+def _are_alike(one: Schedule, other: Schedule) -> bool:
+    """Whether two schedules for the same chunks are equally good and found in the same way."""
+    if one.problem is not other.problem:
+        return False
+    return one.duration == other.duration and one.origin == other.origin
