@@ -117,13 +117,14 @@ def follow(algorithm: Algorithm, first: int = 0, end: int | None = None) -> Deli
     sources = Sources(c.source_offsets[chunks], c.source_ids, c.reduces[chunks[:-1]])
     paths = _paths(algorithm, _landings(algorithm, moves, sources))
     last = paths[np.arange(len(paths)), np.sum(paths >= 0, axis=1) - 1]
-    made = _decide(algorithm, chunks, moves, sources, paths[:, 0], last)
+    leaves = np.ascontiguousarray(paths[:, 0])
+    made = _decide(algorithm, chunks, moves, sources, leaves, last)
     kept = np.flatnonzero(made.sequence >= 0)
     kept = kept[np.lexsort((made.sequence[kept], t.arrival[last[kept]], made.start[kept]))]
     hops = paths[kept]
     return Deliveries(
         t.chunk[last[kept]].astype(np.int64),
-        t.src[hops[:, 0]].astype(np.int64),
+        t.src[leaves[kept]].astype(np.int64),
         t.dst[last[kept]].astype(np.int64),
         t.link[hops[hops >= 0]].astype(np.int64),
         offsets_of(np.sum(hops >= 0, axis=1)),

@@ -1,7 +1,7 @@
 """Traces for ui.perfetto.dev.
 
-timeline   what happens on links over time
-writer     write(): the trace
+history   what happens on links over time
+writer    write(): the trace
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ from pccl.errors import PcclError
 
 __all__ = ["columns", "write_csv", "write_json", "write_parquet"]
 
-_BLOCK = 200_000  # rows that are turned into objects at a time
+# Rows that are turned into objects at a time.
+_BLOCK = 200_000
 
 
 class Names(NamedTuple):
@@ -48,22 +49,30 @@ def columns(algorithm: Algorithm, begin: int = 0, end: int | None = None) -> dic
     >>> list(table)[:6], table["start_ps"].max().item()
     (['chunk', 'collective', 'kind', 'piece', 'link', 'src'], 20031250)
     """
-    rows, labels, conditions = slice(begin, end), algorithm.topology.labels, algorithm.conditions
-    t = algorithm.transfers
+    rows = slice(begin, end)
+    labels = algorithm.topology.labels
+    conditions = algorithm.conditions
+    every = algorithm.transfers
+    # Derived columns of the block alone, which take less memory.
     t = Transfers(
-        t.topology, t.conditions, t.chunk[rows], t.link[rows], t.start[rows], t.reduce[rows]
+        every.topology,
+        every.conditions,
+        every.chunk[rows],
+        every.link[rows],
+        every.start[rows],
+        every.reduce[rows],
     )
-    collective, src, dst = conditions.collective[t.chunk], t.src, t.dst
+    collective = conditions.collective[t.chunk]
     return {
         "chunk": t.chunk,
         "collective": collective,
         "kind": Names(collective, tuple(one.kind for one in algorithm.collectives)),
         "piece": conditions.piece[t.chunk],
         "link": t.link,
-        "src": src,
-        "dst": dst,
-        "src_name": Names(src, labels),
-        "dst_name": Names(dst, labels),
+        "src": t.src,
+        "dst": t.dst,
+        "src_name": Names(t.src, labels),
+        "dst_name": Names(t.dst, labels),
         "start_ps": t.start,
         "arrival_ps": t.arrival,
         "bytes": t.bytes,
@@ -84,9 +93,8 @@ def write_csv(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns(algorithm, 0, 0))
         for begin, end in _blocks(len(algorithm.transfers)):
-            writer.writerows(
-                zip(*map(_values, columns(algorithm, begin, end).values()), strict=True)
-            )
+            block = columns(algorithm, begin, end)
+            writer.writerows(zip(*map(_values, block.values()), strict=True))
         text.detach()
     return _facts(algorithm)
 
@@ -102,14 +110,12 @@ def write_parquet(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
         "seed": algorithm.provenance.seed,
         "duration_ps": int(algorithm.duration),
     }
-    schema = _arrow_table(arrow, columns(algorithm, 0, 0)).schema.with_metadata(
-        {"pccl": json.dumps(about)}
-    )
+    empty = _arrow_table(arrow, columns(algorithm, 0, 0))
+    schema = empty.schema.with_metadata({"pccl": json.dumps(about)})
     with replacing(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for begin, end in _blocks(len(algorithm.transfers)):
-            writer.write_table(
-                _arrow_table(arrow, columns(algorithm, begin, end)).replace_schema_metadata()
-            )
+            block = _arrow_table(arrow, columns(algorithm, begin, end))
+            writer.write_table(block.replace_schema_metadata())
     return _facts(algorithm)
 
 
@@ -118,20 +124,21 @@ def _blocks(count: int) -> Iterator[tuple[int, int]]:
 
 
 def _values(column: _Column) -> list[Any]:
+    if not isinstance(column, Names) and column.dtype == np.bool_:
+        column = Names(column.astype(np.int32), ("false", "true"))
     if isinstance(column, Names):
-        return np.array(column.texts, object)[column.code].tolist()  # type: ignore[no-any-return]
-    if column.dtype == np.bool_:
-        return np.array(["false", "true"])[column.view(np.int8)].tolist()  # type: ignore[no-any-return]
-    return column.tolist()  # type: ignore[no-any-return]
+        column = np.array(column.texts, object)[column.code]
+    values: list[Any] = column.tolist()
+    return values
 
 
 def _arrow_table(arrow: Any, table: dict[str, _Column]) -> Any:
-    return arrow.table({
-        name: arrow.DictionaryArray.from_arrays(column.code, list(column.texts))
-        if isinstance(column, Names)
-        else arrow.array(column)
-        for name, column in table.items()
-    })  # fmt: skip
+    def convert(column: _Column) -> Any:
+        if isinstance(column, Names):
+            return arrow.DictionaryArray.from_arrays(column.code, list(column.texts))
+        return arrow.array(column)
+
+    return arrow.table({name: convert(column) for name, column in table.items()})
 
 
 def _pyarrow() -> tuple[Any, Any]:
