@@ -335,5 +335,11 @@ def test_the_program(tmp_path: Path) -> None:
         result = program("export", saved, "-o", tmp_path / f"ring.{suffix}")
         assert result.exit_code == 0, result.output
         assert "transfers    12" in result.stdout
+        printed = program("export", saved, "-o", "-", "--format", suffix)
+        assert printed.stdout_bytes == (tmp_path / f"ring.{suffix}").read_bytes()
+    refused = program("export", saved, "-o", "-", "--format", "chakra")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "chakra is a folder, which cannot go to standard output" in refused.stderr
+    assert not (tmp_path / "-").exists()
     assert program("verify", tmp_path / "ring.json").exit_code == 0
     assert load(tmp_path / "ring.json") == load(saved)
