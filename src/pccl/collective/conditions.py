@@ -78,7 +78,8 @@ class Conditions:
     @cached_property
     def sizes(self) -> tuple[Ints, Indices]:
         """The different chunk sizes, ascending, and for each chunk which of them it has."""
-        if len(self) and np.all(self.bytes == self.bytes[0]):  # the usual case, without sorting
+        # The usual case, without sorting.
+        if len(self) and np.all(self.bytes == self.bytes[0]):
             return self.bytes[:1], np.zeros(len(self), np.int32)
         values, of_chunk = np.unique(self.bytes, return_inverse=True)
         return values, of_chunk.reshape(-1).astype(np.int32)

@@ -41,8 +41,9 @@ class Condition:
 
     def __post_init__(self) -> None:
         for name in ("sources", "destinations"):
-            value, one = getattr(self, name), whole(getattr(self, name))
-            ranks = npu_numbers(value, f"{name} of a condition") if one is None else (one,)
+            value = getattr(self, name)
+            several = [value] if whole(value) is not None else value
+            ranks = npu_numbers(several, f"{name} of a condition")
             object.__setattr__(self, name, ranks)
             if not ranks or len(set(ranks)) < len(ranks):
                 raise CollectiveError(
@@ -87,13 +88,10 @@ class Custom(Collective):
             ) from None
         if not rows:
             raise CollectiveError(f"{self.kind}: there is no condition")
-        members = {
-            rank for row in rows for rank in (*_ranks(row.sources), *_ranks(row.destinations))
-        }
+        members = {rank for row in rows for rank in _ranks(row.sources) + _ranks(row.destinations)}
         self._set("pattern", rows)
         self._set("group", tuple(sorted(members)))
         self._set("size", Bytes(sum(int(row.size) for row in rows)))
-        self._set("chunks", 1)
 
     def _conditions(self, group: Ints) -> Conditions:  # noqa: ARG002
         parts = []
@@ -108,14 +106,15 @@ class Custom(Collective):
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
         place = offsets_of(conditions.bytes)[:-1]
-        own = [
-            (ranks.of_device[_ranks(row.sources)[0]], int(row.size), place[chunk])
-            for chunk, row in enumerate(self.pattern)
-            if not row.reduces and set(_ranks(row.sources)) <= set(_ranks(row.destinations))
+        # A chunk that is no sum stays where it is if its source is among its destinations.
+        stays = [
+            not row.reduces and _ranks(row.sources)[0] in _ranks(row.destinations)
+            for row in self.pattern
         ]
-        rank, size, offset = np.array(own, np.int64).reshape(-1, 3).T
-        layout = same_place(place, self.size, ranks)
-        return replace(layout, shift=None, own=kept(rank, size, offset, offset))
+        chunk = np.flatnonzero(stays)
+        rank = ranks.of_device[conditions.source_ids[conditions.source_offsets[chunk]]]
+        own = kept(rank, conditions.bytes[chunk], place[chunk], place[chunk])
+        return replace(same_place(place, self.size, ranks), shift=None, own=own)
 
 
 def _ranks(value: int | Iterable[int]) -> tuple[int, ...]:
