@@ -114,7 +114,8 @@ class _Check:
         """Chunks that do not reduce are where they are sent from, and get to where they must."""
         from pccl.algorithm import kernels
 
-        t, c = self.transfers, self.conditions
+        t = self.transfers
+        c = self.conditions
         chunks = np.flatnonzero(~c.reduces)
         source = c.source_ids[c.source_offsets[:-1][chunks]].astype(np.int64)
         since, seen = np.zeros((2, self.topology.num_devices), np.int64)
@@ -133,7 +134,8 @@ class _Check:
         """Contributions are added once each, and the destinations end with all of them."""
         from pccl.algorithm import kernels
 
-        t, c = self.transfers, self.conditions
+        t = self.transfers
+        c = self.conditions
         chunks = np.flatnonzero(c.reduces)
         if not len(chunks):
             return

@@ -44,7 +44,8 @@ def _improved(topology: Topology, demand: _Demand, value: float, best: Bools) ->
         values = demand.time(near)
         if values.max() <= value * (1 + 1e-12):
             break
-        best, value = near[values.argmax()], float(values.max())
+        best = near[values.argmax()]
+        value = float(values.max())
     return best
 
 
@@ -122,7 +123,9 @@ def _boxes(topology: Topology) -> Iterator[Bools]:
     for threshold in topology.rates[0][:16].tolist():
         label = np.arange(topology.num_devices)
         fast = topology.bandwidth > threshold
-        src, dst = topology.src[fast], topology.dst[fast]
+        src = topology.src[fast]
+        dst = topology.dst[fast]
+        # Both ends of a link take the smaller label, until all that hangs together has the smallest of all.
         for _ in range(topology.num_devices):
             before = label.copy()
             np.minimum.at(label, src, label[dst])
@@ -137,8 +140,8 @@ def _sweeps(topology: Topology) -> Iterator[Bools]:
     """NPUs by distance from a few of them."""
     net = network(topology, np.array([1]))
     npus = topology.npus
-    for start in dict.fromkeys((int(npus[0]), int(npus[len(npus) // 2]), int(npus[-1]))):
-        times = unloaded_times(net, np.array([start]), np.array([0]))[0, npus]
+    starts = np.unique(npus[[0, len(npus) // 2, -1]])
+    for times in unloaded_times(net, starts, np.zeros_like(starts))[:, npus]:
         order = npus[np.argsort(times, kind="stable")]
         for count in np.unique(np.linspace(1, len(npus), 64).astype(int)):
             yield _mask(topology, order[:count])
