@@ -18,6 +18,8 @@ __all__ = [
     "Indices",
     "Ints",
     "compact",
+    "count_within",
+    "inverse",
     "offsets_by_owner",
     "offsets_of",
     "stable_order",
@@ -85,3 +87,28 @@ def stable_order(keys: Indices, count: int) -> Ints:
 def compact(key: Column) -> Column:
     """The same numbers in 16 bits where they fit, which NumPy sorts in linear time."""
     return key.astype(np.uint16) if key.max(initial=0) < 2**16 else key
+
+
+def count_within(widths: Column) -> Ints:
+    """Count the values of every row from zero on, where rows have these widths.
+
+    Examples
+    --------
+    >>> count_within(np.array([2, 0, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    offsets = offsets_of(widths)
+    return np.arange(offsets[-1]) - np.repeat(offsets[:-1], widths)
+
+
+def inverse(order: Column) -> Ints:
+    """Where everything stands in an order.
+
+    Examples
+    --------
+    >>> inverse(np.array([2, 0, 1])).tolist()
+    [1, 2, 0]
+    """
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place

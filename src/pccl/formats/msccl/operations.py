@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from pccl._arrays import Ints, offsets_by_owner, offsets_of
+from pccl._arrays import Ints, count_within, offsets_by_owner, offsets_of
 from pccl.formats.lowering import Program
 from pccl.formats.msccl.runs import Runs
 from pccl.formats.msccl.targets import MOST_COUNT
@@ -19,7 +19,6 @@ __all__ = [
     "TYPES",
     "Lanes",
     "Operations",
-    "inverse",
     "needs_of",
     "operations",
 ]
@@ -134,19 +133,6 @@ def _copies(program: Program, lanes: Lanes) -> Ints:
 
 def _table(*columns: Ints | int) -> Ints:
     return np.stack(np.broadcast_arrays(*columns), axis=1)
-
-
-def count_within(widths: Ints) -> Ints:
-    """Count every row of these widths from zero on: 0, 1, … for the first, then for the next."""
-    offsets = offsets_of(widths)
-    return np.arange(offsets[-1]) - np.repeat(offsets[:-1], widths)
-
-
-def inverse(order: Ints) -> Ints:
-    """Where everything stands in an order."""
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
 
 
 def needs_of(program: Program, runs: Runs, work: Operations) -> tuple[Ints, Ints]:

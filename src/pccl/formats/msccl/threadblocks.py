@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints, offsets_by_owner, offsets_of
+from pccl._arrays import Bools, Ints, inverse, offsets_by_owner, offsets_of
 from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.ordering import sorted_events
@@ -20,7 +20,6 @@ from pccl.formats.msccl.operations import (
     RECEIVING,
     SENDING,
     Operations,
-    inverse,
     needs_of,
     operations,
 )

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints, offsets_by_owner
+from pccl._arrays import Bools, Ints, inverse, offsets_by_owner
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.ordering import sorted_events
@@ -77,93 +77,91 @@ class Batches:
         whatever depends on a batch has more behind it, and batches cannot come to depend on each other in a circle.
         """
         count = len(self)
-        batch_of, first = self._together(most)
-        total = len(first)
-        moved = np.concatenate(
-            [batch_of, total + batch_of, 2 * total + np.arange(len(self.time) - 2 * count)]
-        )
-        events = len(self.time) - 2 * count + 2 * total
-        pairs = np.divmod(np.unique(moved[self.pairs[1]] * events + moved[self.pairs[0]]), events)[
-            ::-1
-        ]
+        copies = len(self.time) - 2 * count
+        messages, batch_of = self._together(most)
+        total = len(messages)
+        events = 2 * total + copies
+        # What becomes of the events: sends, receipts, copies.
+        moved = np.concatenate([batch_of, total + batch_of, 2 * total + np.arange(copies)])
+        first, then = self.pairs
+        then, first = np.divmod(np.unique(moved[then] * events + moved[first]), events)
         time = np.zeros(events, np.int64)
         np.maximum.at(time, moved, self.time)
-        src, dst, port = self.src[first], self.dst[first], self.port[first]
-        sequence = np.lexsort((self.position[:count], batch_of))
-        messages = np.split(sequence, np.cumsum(np.bincount(batch_of, minlength=total))[:-1])
+        sample = np.array([batch[0] for batch in messages], np.int64)
+        port = self.port[sample]
+        position = _positions((first, then), time, port)
         return Batches(
-            [[i for one in batch.tolist() for i in self.messages[one]] for batch in messages], src, dst, port,
-            self.staged, (pairs[0], pairs[1]), time, _positions((pairs[0], pairs[1]), time, port),
-        )  # fmt: skip
+            messages,
+            self.src[sample],
+            self.dst[sample],
+            port,
+            self.staged,
+            (first, then),
+            time,
+            position,
+        )
 
-    def _together(self, most: int) -> tuple[Ints, Ints]:
-        """Per message its batch, and per batch its first message; batches are numbered in the order of these."""
-        count, depth = len(self), self._depths()
-        key = (self.src * (int(self.dst.max(initial=0)) + 1) + self.dst) * (
-            int(depth.max(initial=0)) + 1
-        )
-        key = (key + depth[:count]) * (int(depth.max(initial=0)) + 1) + depth[count : 2 * count]
-        _, alike = np.unique(key, return_inverse=True)
-        order = np.lexsort((self.position[:count], alike))
-        nth = np.empty(count, np.int64)
-        nth[order] = (
-            np.arange(count) - offsets_by_owner(alike, int(alike.max(initial=-1)) + 1)[alike[order]]
-        )
-        by = np.argsort(self.position[:count])
-        _, first, batch = np.unique(
-            (alike * count + nth // most)[by], return_index=True, return_inverse=True
-        )
-        number = np.empty(len(first), np.int64)
-        number[np.argsort(first)] = np.arange(len(first))
-        found = np.empty(count, np.int64)
-        found[by] = number[batch]
-        return found, by[np.sort(first)]
+    def _together(self, most: int) -> tuple[list[list[int]], Ints]:
+        """Per batch its messages, and per message its batch; all in the order in which they are sent."""
+        count = len(self)
+        depth = self._depths()
+        columns = (self.src, self.dst, depth[:count], depth[count : 2 * count])
+        alike = np.stack(columns, axis=1).tolist()
+        messages: list[list[int]] = []
+        batch_of = np.empty(count, np.int64)
+        # Per kind of messages: the batch that still has room.
+        latest: dict[tuple[int, ...], int] = {}
+        for i in np.argsort(self.position[:count]).tolist():
+            kind = tuple(alike[i])
+            batch = latest.get(kind, -1)
+            if batch < 0 or len(messages[batch]) == most:
+                batch = latest[kind] = len(messages)
+                messages.append([])
+            messages[batch].append(i)
+            batch_of[i] = batch
+        return messages, batch_of
 
     def _depths(self) -> Ints:
         """How many events are behind each, one behind the other."""
         before, after = _all_pairs(self.pairs, self.port)
-        by, depth = np.argsort(after, kind="stable"), np.zeros(len(self.time), np.int64)
-        find_depths(
-            np.argsort(self.position), offsets_by_owner(after, len(depth)), before[by], depth
-        )
+        depth = np.zeros(len(self.time), np.int64)
+        before = before[np.argsort(after, kind="stable")]
+        find_depths(np.argsort(self.position), offsets_by_owner(after, len(depth)), before, depth)
         return depth
 
 
 def single(program: Program, box: int) -> Batches:
     """Every message by itself; ports connect boxes of `box` ranks each."""
-    m, count = program.messages, len(program.messages)
-    pairs = program.before, program.after
+    m = program.messages
+    first, then = program.before, program.after
     port = m.src // box != m.dst // box
     time = np.concatenate([m.start, m.arrival, program.copies.time])
-    position = _positions(pairs, time, port)
+    position = _positions((first, then), time, port)
     staged, in_time = _staged(program, position)
-    kept = ~np.isin(pairs[1], in_time)  # whoever sends these knows that what they wait for is done
-    return Batches(
-        [[i] for i in range(count)],
-        m.src,
-        m.dst,
-        port,
-        staged,
-        (pairs[0][kept], pairs[1][kept]),
-        time,
-        position,
-    )
+    # Whoever sends these knows that what they wait for is done.
+    kept = ~np.isin(then, in_time)
+    messages = [[i] for i in range(len(m))]
+    pairs = (first[kept], then[kept])
+    return Batches(messages, m.src, m.dst, port, staged, pairs, time, position)
 
 
 def _staged(program: Program, position: Ints) -> tuple[list[bool], list[int]]:
     """Per message whether it lands in scratch; and the receipts of others that would otherwise wait for something."""
     count = len(program.messages)
     staged = program.messages.reduce.tolist()
-    waiting = np.unique(
-        program.after[(program.after >= count) & (program.after < 2 * count)] - count
-    ).tolist()
+    receipts = (program.after >= count) & (program.after < 2 * count)
+    waiting = np.unique(program.after[receipts] - count).tolist()
     before = _listed(program.before, program.after, len(position)) if waiting else []
-    in_time, places = [], position.tolist()
-    for i in (i for i in waiting if not staged[i]):
-        staged[i] = not _all_precede(before[count + i], i, count, before, places)
-        if not staged[i]:
+    places = position.tolist()
+    in_time = []
+    for i in waiting:
+        if staged[i]:
+            continue
+        if _all_precede(before[count + i], i, count, before, places):
             before[count + i] = []
             in_time.append(count + i)
+        else:
+            staged[i] = True
     return staged, in_time
 
 
@@ -181,35 +179,34 @@ def _all_pairs(pairs: tuple[Ints, Ints], port: Bools) -> tuple[Ints, Ints]:
     What is sent over a port may be overwritten when it has been received, not when it has been sent.
     """
     first, then = pairs
-    count, sends = len(port), np.arange(len(port))
-    late = first < count
+    sends = np.arange(len(port))
+    receipts = len(port) + sends
+    late = first < len(port)
     late[late] = port[first[late]]
-    return np.concatenate([np.where(late, first + count, first), sends]), np.concatenate(
-        [then, count + sends]
-    )
+    done = np.where(late, first + len(port), first)
+    return np.concatenate([done, sends]), np.concatenate([then, receipts])
 
 
 def _positions(pairs: tuple[Ints, Ints], time: Ints, port: Bools) -> Ints:
     """A place for every event in one order that respects all dependencies; by planned time, as far as they allow."""
     order = sorted_events(time, *_all_pairs(pairs, port))
     if len(order) < len(time):
-        mend = (
-            " over ports; export it out of place, or with all ranks in one box"
-            if port.any()
-            else "; verify it first"
-        )
+        mend = "; verify it first"
+        if port.any():
+            mend = " over ports; export it out of place, or with all ranks in one box"
         raise PcclError(f"messages of the algorithm would wait for each other in a circle{mend}")
-    position = np.empty(len(time), np.int64)
-    position[order] = np.arange(len(time))
-    return position
+    return inverse(order)
 
 
 def _all_precede(
     events: list[int], event: int, count: int, before: list[list[int]], position: list[int]
 ) -> bool:
     """Whether all these events are complete, for certain, when another one begins."""
-    missing, oldest = set(events), min(position[e] for e in events)
-    seen, queue = {event}, [event]
+    missing = set(events)
+    oldest = min(position[e] for e in events)
+    seen = {event}
+    queue = [event]
+    # Back from the one that begins, to whatever it is ordered after; nothing older than all of them is of interest.
     while queue and missing:
         one = queue.pop()
         missing.discard(one)

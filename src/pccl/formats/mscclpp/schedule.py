@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints
+from pccl._arrays import Bools, Ints, inverse
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.mscclpp.batches import Batches, single
@@ -31,7 +31,8 @@ __all__ = ["Block", "Schedule", "Stream", "arrange"]
 
 
 SENDER, RECEIVER, COPIER = range(3)
-CHEAPEST = 3  # operations that at least one end needs for a message
+# Operations that at least one end needs for a message.
+CHEAPEST = 3
 MEND = (
     "use fewer chunks (or a smaller group), or allow more threadblocks (max_threadblocks, --max-threadblocks) if a GPU "
     "runs so many at once"
@@ -101,11 +102,13 @@ class Schedule:
 def arrange(program: Program, *, box: int, most: int) -> Schedule:
     """Divide a program among threadblocks, at most `most` on a rank; ports connect boxes of `box` ranks each."""
     singles = single(program, box)
-    hopeless = np.bincount(singles.src).max(initial=0) > most * MAX_OPS  # nothing saves the puts
+    # Every message is a put, however many of them share a signal.
+    hopeless = np.bincount(singles.src).max(initial=0) > most * MAX_OPS
     for together, cut in TRIES[-1:] if hopeless else TRIES:
+        last = (together, cut) == TRIES[-1]
         batches = singles if together == 1 else singles.joined(together)
         answered = batches.port & (batches.followers[: len(batches)] > 0)
-        costs, last = _costs(batches, answered), (together, cut) == TRIES[-1]
+        costs = _costs(batches, answered)
         if not last and _overfull(batches, costs, most):
             continue
         streams, stream_of = _streams(batches, costs, cut)
@@ -115,26 +118,27 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
         except PcclError:
             if last:
                 raise
-    position, answers = batches.position.tolist(), set(np.flatnonzero(answered).tolist())
+    answers = set(np.flatnonzero(answered).tolist())
+    position = batches.position.tolist()
     return Schedule(program, batches, blocks, streams, stream_of, block_of, answers, position)
 
 
 def _costs(batches: Batches, answered: Bools) -> Ints:
     """Per batch: how many operations its sender and its receiver need at most."""
     count = len(batches)
-    acquire, release = (
-        -(-each[: 2 * count].reshape(2, count) // MAX_SEMAPHORES_OF_OP)
-        for each in (batches.needs, batches.followers)
-    )
+    waits = -(-batches.needs[: 2 * count] // MAX_SEMAPHORES_OF_OP)
+    tells = -(-batches.followers[: 2 * count] // MAX_SEMAPHORES_OF_OP)
     messages = np.array([len(batch) for batch in batches.messages], np.int64)
     batch_of = np.repeat(np.arange(count), messages)
     inside = np.array([message for batch in batches.messages for message in batch], np.int64)
-    staged = np.bincount(batch_of, np.array(batches.staged, np.int64)[inside], count).astype(
-        np.int64
-    )
-    send = acquire[0] + (acquire[0] > 0) + messages + 2 * ~batches.port + release[0] + 2 * answered
-    receipt = 1 + acquire[1] + (staged > 0) + staged + (release[1] > 0) + release[1] + 2 * answered
-    return np.stack([send, receipt], axis=1)
+    staged = np.bincount(batch_of[np.array(batches.staged, np.bool_)[inside]], minlength=count)
+    # A sender waits and synchronizes, puts, and signals after a synchronization if the put does not; it tells others.
+    send = waits[:count] + (waits[:count] > 0) + messages + 2 * ~batches.port + tells[:count]
+    # A receiver waits for the signal and others, synchronizes, takes what is staged, and tells others.
+    told = tells[count:]
+    receipt = 1 + waits[count:] + (staged > 0) + staged + (told > 0) + told
+    costs: Ints = np.stack([send, receipt], axis=1) + 2 * answered[:, None]
+    return costs
 
 
 def _overfull(batches: Batches, costs: Ints, most: int) -> bool:
@@ -150,43 +154,36 @@ def _room(memory: int, ports: int) -> int:
 
 def _streams(batches: Batches, costs: Ints, cut: int) -> tuple[list[Stream], list[Stream]]:
     """Streams between pairs of ranks that fit into a threadblock each; signals have no names, so order must agree."""
-    count, ranks = (
-        len(batches),
-        int(max(batches.src.max(initial=0), batches.dst.max(initial=0))) + 1,
-    )
+    count = len(batches)
+    ranks = int(max(batches.src.max(initial=0), batches.dst.max(initial=0))) + 1
     order = np.argsort(batches.position[:count])
-    pair, port = (batches.src * ranks + batches.dst)[order], batches.port[order]
+    arrival = batches.position[count : 2 * count][order]
+    src, dst, port = batches.src[order], batches.dst[order], batches.port[order]
     room = np.where(port, _room(0, 1), _room(1, 0)) // cut
     send, receipt = costs[order].T
-    total, last, younger, stream_of = (
-        np.empty((count, 2), np.int64),
-        *np.empty((3, count), np.int64),
-    )
-    made = fill_streams(
-        pair, batches.position[count : 2 * count][order], send, receipt, room, CHEAPEST,
-        np.full(ranks**2, -1, np.int64), younger, total, last, stream_of,
+    oldest = np.full(ranks**2, -1, np.int64)
+    younger, last, stream_of = np.empty((3, count), np.int64)
+    total = np.empty((count, 2), np.int64)
+    fill_streams(
+        src * ranks + dst, arrival, send, receipt, room, CHEAPEST, oldest, younger, total, last, stream_of,
     )  # fmt: skip
-    first = np.unique(stream_of, return_index=True)[1]
-    ends = zip(
-        *(column[order[first]].tolist() for column in (batches.src, batches.dst, batches.port)),
-        strict=True,
-    )
+    first = np.unique(stream_of, return_index=True)[1].tolist()
     found = [
-        Stream(src, dst, port, cost)
-        for (src, dst, port), cost in zip(ends, total[:made].tolist(), strict=True)
+        Stream(int(src[i]), int(dst[i]), bool(port[i]), total[stream].tolist())
+        for stream, i in enumerate(first)
     ]
-    listed: list[Stream] = [found[0]] * count if count else []
     for i, stream in zip(order.tolist(), stream_of.tolist(), strict=True):
         found[stream].batches.append(i)
-        listed[i] = found[stream]
-    return found, listed
+    listed = stream_of[inverse(order)].tolist()
+    return found, [found[stream] for stream in listed]
 
 
 def _blocks(
     program: Program, batches: Batches, streams: list[Stream], most: int
 ) -> tuple[list[list[Block]], list[Block]]:
     """Threadblocks: one for each end of a stream as long as there are enough, otherwise several streams share one."""
-    count, position = len(batches), batches.position.tolist()
+    count = len(batches)
+    position = batches.position.tolist()
     block_of: list[Block] = [Block(0, 0, 0)] * len(position)
     copies: dict[int, list[int]] = defaultdict(list)
     for k, rank in enumerate(program.copies.rank.tolist()):
@@ -218,9 +215,8 @@ def _copiers(rank: int, copies: list[int], batches: Batches) -> list[Block]:
     blocks: list[Block] = []
     left = 0
     for event in copies:
-        acquire, release = (
-            -(-int(n[event]) // MAX_SEMAPHORES_OF_OP) for n in (batches.needs, batches.followers)
-        )
+        acquire = -(-int(batches.needs[event]) // MAX_SEMAPHORES_OF_OP)
+        release = -(-int(batches.followers[event]) // MAX_SEMAPHORES_OF_OP)
         cost = 1 + acquire + bool(acquire) + release + bool(release)
         if cost > left:
             blocks.append(Block(rank, COPIER, 0))
@@ -255,18 +251,16 @@ def _pack(rank: int, role: int, streams: list[Stream], count: int) -> list[Block
     ports = [0] * len(blocks)
     least = [(0, k) for k in range(len(blocks))]  # a heap
     for stream in sorted(streams, key=lambda stream: -stream.cost[role]):
-        cost, full = stream.cost[role], list[tuple[int, int]]()
+        cost = stream.cost[role]
+        full: list[tuple[int, int]] = []
         while least:
             load, k = heappop(least)
-            used, over = len(blocks[k].streams) + 1, ports[k] + stream.port
-            buffers = (
-                0 if role == RECEIVER else 2 * len(peers[k] | {stream.dst})
-            )  # each peer has an output and scratch
-            if (
-                load + cost <= _room(used - over, over)
-                and used <= MAX_CHANNELS
-                and buffers <= MAX_BUFFERS
-            ):
+            used = len(blocks[k].streams) + 1
+            over = ports[k] + stream.port
+            # A sender reaches the output and the scratch of every peer.
+            buffers = 0 if role == RECEIVER else 2 * len(peers[k] | {stream.dst})
+            fits = load + cost <= _room(used - over, over)
+            if fits and used <= MAX_CHANNELS and buffers <= MAX_BUFFERS:
                 break
             full.append((load, k))
         else:
@@ -280,7 +274,8 @@ def _pack(rank: int, role: int, streams: list[Stream], count: int) -> list[Block
 
 
 def _too_much(rank: int, role: int, streams: Sequence[Stream], count: int) -> str:
-    batches, ops = sum(len(s.batches) for s in streams), sum(s.cost[role] for s in streams)
+    batches = sum(len(s.batches) for s in streams)
+    ops = sum(s.cost[role] for s in streams)
     verb = "sends" if role == SENDER else "receives"
     return (
         f"rank {rank} {verb} {batches:,} batches of messages, {ops:,} operations, but a threadblock of MSCCL++ has "
