@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_layers import LAYERS
+
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -40,3 +43,33 @@ def test_demo_says_what_it_found(capsys):
     said = capsys.readouterr().out
     assert "whole mesh" in said
     assert "2,064,384 transfers" in said
+
+
+def find_source(name: str) -> Path:
+    """The file that the page on the architecture calls by this name."""
+    places = [ROOT / "src" / "pccl" / name, ROOT / name]
+    found = [place for place in places if place.is_file()]
+    assert found, f"there is no {name}"
+    return found[0]
+
+
+def test_files_that_the_architecture_names_are_there():
+    named = set(re.findall(r"`([\w/]+\.(?:py|toml|md))`", ARCHITECTURE))
+    assert len(named) > 40
+    for name in named:
+        find_source(name)
+
+
+def test_registries_that_the_architecture_names_are_where_it_says():
+    registries = re.findall(r"`(\w+)` in `([\w/]+\.py)` \|$", ARCHITECTURE, flags=re.MULTILINE)
+    assert len(registries) == 13
+    for registry, name in registries:
+        defined = rf"^(?:    def |class )?{registry}\b(?::|\(| = |$)"
+        assert re.search(defined, find_source(name).read_text(), flags=re.MULTILINE), registry
+
+
+def test_the_picture_of_the_architecture_shows_the_layers_that_are_tested():
+    picture = ARCHITECTURE.partition("## The picture")[2].partition("Why in that order")[0]
+    shown = re.findall(r"^    [\w ]{17}(\w+) {2,}", picture, flags=re.MULTILINE)
+    assert shown[0] == "errors"
+    assert [{name} for name in shown[1:]] == LAYERS[2:]
