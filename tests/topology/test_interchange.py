@@ -120,7 +120,7 @@ def test_other_mistakes():
 
 def test_without_networkx(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(PcclError, match=r"pip install pccl\[networkx\]"):
+    with pytest.raises(PcclError, match=r"pip install networkx"):
         to_networkx(mesh(2, 2))
 
 

@@ -128,5 +128,5 @@ def _networkx() -> Any:
     try:
         import networkx
     except ImportError as error:
-        raise PcclError("networkx is not installed: pip install pccl[networkx]") from error
+        raise PcclError("networkx is not installed: pip install networkx") from error
     return networkx

@@ -146,7 +146,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise PcclError("pyarrow is not installed: pip install pccl[parquet]") from error
+        raise PcclError("pyarrow is not installed: pip install pyarrow") from error
     return pyarrow, pyarrow.parquet
 
 

@@ -109,7 +109,7 @@ def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: 
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise PcclError("matplotlib is not installed: pip install pccl[figures]") from error
+        raise PcclError("matplotlib is not installed: pip install matplotlib") from error
     from pccl.reporting.figures import style
 
     with style.own_settings():
