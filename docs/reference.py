@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import doctest
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -117,16 +121,12 @@ def _names() -> Iterator[str]:
             yield from _package(name, value)
 
 
-def _is_function(value: Any) -> bool:
-    return inspect.isfunction(value) or (isinstance(value, ModuleType) and callable(value))
-
-
 def _is_error(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, Exception)
 
 
 SECTIONS: dict[str, Callable[[Any], bool]] = {
-    "Functions": _is_function,
+    "Functions": inspect.isfunction,
     "Classes": lambda value: isinstance(value, type) and not _is_error(value),
     "Errors": _is_error,
     "Constants": lambda value: not callable(value) and not isinstance(value, ModuleType),
@@ -145,8 +145,6 @@ def _package(name: str, package: ModuleType) -> Iterator[str]:
 
 
 def _entry(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, ModuleType):  # one that can be called, like the function in it
-        value = getattr(value, name.rpartition(".")[2])
     yield f"### {name}"
     if isinstance(value, type):
         yield from _class(name, value)
@@ -270,7 +268,7 @@ def _docstring(thing: Any) -> Iterator[str]:
     yield _prose(parts[0])
     for title, body in zip(parts[1::2], parts[2::2], strict=True):
         yield f"**{title}**"
-        yield _examples(body) if title == "Examples" else _definitions(body)
+        yield _examples(body, thing.__module__) if title == "Examples" else _definitions(body)
 
 
 def _definitions(text: str) -> str:
@@ -286,11 +284,52 @@ def _definitions(text: str) -> str:
     return "\n".join(items)
 
 
-def _examples(text: str) -> str:
+def _examples(text: str, module: str) -> str:
+    """Examples as people would type them: with the imports that their module spares them."""
     paragraphs = re.sub(r"[ ]+# doctest:.*", "", text).strip().split("\n\n")
-    return "\n\n".join(
-        _fenced("python", part) if part.startswith(">>>") else _prose(part) for part in paragraphs
-    )
+    imports = _imports(text, module)
+    shown = []
+    for paragraph in paragraphs:
+        if paragraph.startswith(">>>"):
+            shown.append(_fenced("python", "\n".join([*imports, paragraph])))
+            imports = []
+        else:
+            shown.append(_prose(paragraph))
+    return "\n\n".join(shown)
+
+
+def _imports(text: str, module: str) -> list[str]:
+    """Lines that import what examples use of their own module without saying so."""
+    code = "".join(example.source for example in doctest.DocTestParser().get_examples(text))
+    names = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
+    made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    used = {node.id for node in names} - made - set(dir(builtins))
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    known = vars(sys.modules[module])
+    lines = []
+    by_home: dict[str, list[str]] = {}
+    for name in sorted((used - imported) & set(known)):
+        value = known[name]
+        if isinstance(value, ModuleType):
+            lines.append(f">>> import {value.__name__} as {name}")
+        else:
+            by_home.setdefault(_home(name, value), []).append(name)
+    return lines + [f">>> from {home} import {', '.join(names)}" for home, names in by_home.items()]
+
+
+def _home(name: str, value: Any) -> str:
+    """The package that readers import a name from."""
+    if name in pccl.__all__:
+        return "pccl"
+    for package, public in vars(pccl).items():
+        if isinstance(public, ModuleType) and name in getattr(public, "__all__", ()):
+            return f"pccl.{package}"
+    return str(value.__module__)
 
 
 def _prose(text: str) -> str:

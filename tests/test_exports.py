@@ -3,13 +3,41 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import pkgutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import pccl
+
+MODULES = ["pccl"] + [
+    module.name
+    for module in pkgutil.walk_packages(pccl.__path__, "pccl.")
+    if not module.name.endswith("__main__")  # which runs the program when it is imported
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_has_the_names_that_it_lists(name):
+    module = import_module(name)
+    assert module.__doc__
+    listed = getattr(module, "__all__", [])
+    assert len(listed) == len(set(listed))
+    assert [missing for missing in listed if not hasattr(module, missing)] == []
+
+
+@pytest.mark.parametrize("name", pccl.__all__)
+def test_every_public_name_is_described(name):
+    value = getattr(pccl, name)
+    if isinstance(value, str):  # the version
+        return
+    text = inspect.getdoc(value)
+    assert text
+    assert not text.startswith(f"{name}(")  # what a dataclass says of itself if nobody else does
 
 
 @pytest.mark.parametrize("name", pccl.__all__)

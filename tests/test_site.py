@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import runpy
 import shutil
@@ -105,8 +106,11 @@ def test_reference_has_every_public_name():
 def test_reference_has_every_command_and_option():
     sections = re.split(r"^## ", PAGES["reference-cli.md"], flags=re.MULTILINE)[1:]
     by_title = {section.partition("\n")[0]: section for section in sections}
-    assert set(by_title) == {"pccl", *(f"pccl {name}" for name in main.commands)}
-    for name, command in main.commands.items():
+    context = click.Context(main)
+    names = main.list_commands(context)
+    assert set(by_title) == {"pccl", *(f"pccl {name}" for name in names)}
+    for name in names:
+        command = main.get_command(context, name)
         flags = [
             flag
             for option in command.params
@@ -120,3 +124,27 @@ def test_reference_has_every_command_and_option():
 def test_reference_says_nothing_of_this_machine():
     for text in PAGES.values():
         assert not re.search(r"0x[0-9a-f]{6}|" + re.escape(str(ROOT)), text)
+
+
+def examples_of_reference() -> list[tuple[str, str]]:
+    """Every entry of the reference that has examples: its title, and the examples."""
+    sections = re.split(r"^#{2,4} ", PAGES["reference-api.md"], flags=re.MULTILINE)
+    found = []
+    for section in sections:
+        blocks = re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+        if blocks:
+            found.append((section.partition("\n")[0], "\n".join(blocks)))
+    return found
+
+
+def test_examples_of_the_reference_need_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    examples = examples_of_reference()
+    assert len(examples) > 50
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for title, text in examples:
+        output: list[str] = []
+        runner.run(
+            doctest.DocTestParser().get_doctest(text, {}, title, None, None), out=output.append
+        )
+        assert not output, "".join(output)
