@@ -82,20 +82,30 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], count:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold cyan")
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="bold cyan",
+    )
+    console = _console()
     cells = [[_clean(str(cell)) for cell in row] for row in rows]
     names = [name for name in columns if not name.startswith(">")]
+    widths = [max(map(len, (name, *column))) for name, *column in zip(columns, *cells, strict=True)]
+    is_narrow = sum(widths) + 2 * len(widths) > console.width
     for i, name in enumerate(columns):
         keeps_width = name not in names[1:]
-        words = [*name.removeprefix(">").split(), *(row[i] for row in cells)]
+        header = name.removeprefix(">")
+        words = [*header.split(), *(row[i] for row in cells)]
         table.add_column(
-            name.removeprefix(">"),
+            header.replace(" ", "\n") if is_narrow and keeps_width else header,
             justify="left" if name in names else "right",
             min_width=max(map(len, words), default=0) if keeps_width else None,
         )
     for row in cells:
         table.add_row(*row)
-    _console().print(table, crop=False)
+    console.print(table, crop=False)
 
 
 @dataclass

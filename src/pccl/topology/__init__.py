@@ -2,6 +2,7 @@
 
 ::
 
+    parts         links and switches, as users write them down
     core          Topology, its links and switches, and the verbs on it
     paths         the diameter, and the ways through switches
     generators    lines, rings, switches, their products, trees and dragonflies
