@@ -3,6 +3,8 @@
 format     what a format is: its options, and where its functions are
 registry   the formats by name, and the verbs export() and check()
 lowering   from transfers over links to what NPUs send to one another
+machine    exact memory, clocks, problems and promises, which both interpreters of runtimes use
+runtime_files  options, sizes and the trial before saving, which both writers for runtimes use
 wire       the wire format of protocol buffers
 
 Each of the others is a format, or several, declared in its ``__init__``::
