@@ -215,6 +215,10 @@ class _Reader:
         self._between(text[position:])
 
     def _between(self, text: str) -> None:
+        # Mostly, there is nothing but the end of a line, and spaces.
+        if not text.strip(" \n"):
+            self.line += text.count("\n")
+            return
         for i, line in enumerate(text.split("\n")):
             self.line += i > 0
             if "\t" in line:
