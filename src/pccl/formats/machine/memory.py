@@ -70,7 +70,8 @@ class Memory:
                     self.first[rank, buffer] = total
                     total += size[buffer] * parts
         self.values: Column = np.empty(total, dtype)
-        self.known = np.zeros(total, np.bool_)
+        # A byte for each cell, which is found faster than an array of truth values is searched.
+        self._known = bytearray(total)
         self._writer = [_NOBODY] * total
         self._readers: list[list[Access]] = [[] for _ in range(total)]
 
@@ -89,8 +90,17 @@ class Memory:
         random = np.random.default_rng(seed)
         self.values[:] = random.integers(0, 2**64, len(self.values), np.uint64)
         for rank, size in enumerate(self.sizes):
-            self.known[self.cells(rank, "i", 0, size["i"])] = True
+            self.know(self.cells(rank, "i", 0, size["i"]))
         return [self.content(rank, "i") for rank in range(len(self.sizes))]
+
+    def know(self, cells: slice) -> None:
+        """Note that there is something in cells."""
+        self._known[cells] = b"\1" * (cells.stop - cells.start)
+
+    def first_unknown(self, cells: slice) -> int:
+        """Which of some cells is the first that nothing has been written to, counted from zero; -1 if there is none."""
+        found = self._known.find(0, cells.start, cells.stop)
+        return found - cells.start if found >= 0 else -1
 
     def read(self, line: Line, event: int, cells: slice) -> list[Conflict]:
         """Note that an event of a line reads cells; returns what may write them at the same time."""
@@ -120,5 +130,5 @@ class Memory:
             self._writer[cell] = access
             self._readers[cell].clear()
         self.values[cells] = values
-        self.known[cells] = True
+        self.know(cells)
         return found

@@ -154,7 +154,7 @@ class _Follower(Machine):
         for rank in range(len(npus)):
             cells = memory.cells(rank, "i", 0, memory.sizes[rank]["i"])
             memory.values[cells] = Content(-1, 0)
-            memory.known[cells] = True
+            memory.know(cells)
         for chunk in range(len(collective.conditions(topology))):
             place, inside = divmod(int(promise.input_offset[chunk]), unit)
             # A chunk of the file that is cut into several is known by its first.

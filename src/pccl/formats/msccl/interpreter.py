@@ -246,9 +246,9 @@ class Machine:
     def _read(self, node: Node, line: Line, buffer: str, offset: int) -> Column:
         cells = self._cells(node, buffer, offset)
         self._race(node, self.memory.read(line, node.index, cells))
-        known = self.memory.known[cells]
-        if not known.all():
-            place = f"{buffer}[{offset + int(np.argmin(known))}]"
+        unknown = self.memory.first_unknown(cells)
+        if unknown >= 0:
+            place = f"{buffer}[{offset + unknown}]"
             text = f"it reads {place}, where nothing has been written yet"
             self.report(node.problem(Kind.UNWRITTEN, text))
         return self.memory.values[cells].copy()

@@ -281,7 +281,7 @@ class _Machine:
 
     def _load(self, line: Thread, event: int, step: Step, place: Range) -> Column:
         cells = self._cells(line, event, step, place)
-        if not self.memory.known[cells].all():
+        if self.memory.first_unknown(cells) >= 0:
             self._tell(Kind.UNWRITTEN, step, f"reads {place} before anything is there")
         self._race(step, place, self.memory.read(line, event, cells))
         return self.memory.values[cells].copy()
