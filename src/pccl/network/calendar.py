@@ -11,8 +11,6 @@ from pccl.network.calendar_kernels import Lanes, Stores
 from pccl.network.graph_kernels import NEVER, Network
 from pccl.topology import Topology
 
-__all__ = ["Ten"]
-
 # Rows of 12, 28, 60, 124, … intervals take an odd number of cache lines, so that their beginnings, which are asked for
 # most, do not all compete for the same few places of the cache.
 FIRST_ROOM = 12

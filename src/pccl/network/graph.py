@@ -11,18 +11,6 @@ from pccl.topology import Topology
 from pccl.topology.core import transmission_time
 from pccl.units import Bytes
 
-__all__ = [
-    "LONGEST",
-    "arc_of_link",
-    "few_sizes",
-    "network",
-    "no_way",
-    "price_table",
-    "steps_help",
-    "times_from_nearest",
-    "unloaded_times",
-]
-
 # Picoseconds, about two weeks: no schedule may take longer, so that sums of times fit an int64.
 LONGEST = 2**60
 # Of tables of distances; more sizes share those of the next smaller class.

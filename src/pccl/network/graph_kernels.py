@@ -10,8 +10,6 @@ from pccl._arrays import Bools, Floats, Indices, Ints
 from pccl._heap_kernels import pop, pop_key, push, push_key
 from pccl._kernels import kernel
 
-__all__ = ["NEVER", "NO_ARC", "Network", "all_shortest", "cheapest_loads", "shortest"]
-
 NEVER = np.int64(2**62)
 NO_ARC = np.int64(-1)
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 from pccl.settings import Settings
 
-__all__ = ["TWO_PHASES", "WORKERS", "Budget", "Effort", "Enough", "effort_of"]
-
 WORKERS = 2  # attempts made at the same time; the same on all machines, so that all find the same
 TWO_PHASES = 1.5  # times as much work is allowed where sums are collected and spread
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pccl.collective import Collective, compile_conditions
 from pccl.topology import Topology
 
-__all__ = ["cut", "numbers_of_chunks", "pieces_of"]
-
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 NEAR = 1.4  # a number of chunks that divides the data may differ from one of these by this factor
 

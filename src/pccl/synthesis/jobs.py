@@ -18,8 +18,6 @@ from pccl.network import LONGEST, NEVER, Network, few_sizes, network, no_way, un
 from pccl.synthesis.search_kernels import JobColumns
 from pccl.topology import Topology
 
-__all__ = ["SMALL", "Jobs", "jobs_backwards", "jobs_that_collect", "jobs_that_spread"]
-
 SMALL = 100_000  # with fewer jobs there is time for the best search, and for second opinions
 
 

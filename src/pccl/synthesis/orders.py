@@ -11,8 +11,6 @@ from pccl._arrays import Column, Ints, compact
 from pccl.errors import PcclError
 from pccl.synthesis.jobs import Jobs
 
-__all__ = ["ORDERS", "check_order", "order_of"]
-
 Order: TypeAlias = Callable[[Jobs, np.random.Generator], Ints]
 
 

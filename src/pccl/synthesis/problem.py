@@ -16,8 +16,6 @@ from pccl.synthesis.jobs import Jobs, jobs_backwards, jobs_that_collect, jobs_th
 from pccl.synthesis.roots import Root, find_roots
 from pccl.topology import Topology
 
-__all__ = ["Problem", "Progress"]
-
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, in all, and what is going on
 ALIKE = 1 / 256  # chunks whose sizes differ by no more than this share are planned as if equal
 
@@ -115,6 +113,11 @@ class Problem:
         takes_part[self.conditions.source_ids] = True
         takes_part[self.conditions.destination_ids] = True
         return 2 * int(takes_part.sum()) > self.topology.num_npus
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """Kinds of routes worth a try: on sparse groups detours are the point, and minimal ones lose."""
+        return ("any", "minimal") if self.any_single and self.dense else ("any",)
 
     @cached_property
     def even(self) -> bool:

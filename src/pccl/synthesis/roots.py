@@ -11,8 +11,6 @@ from pccl.collective import Conditions
 from pccl.network import NEVER, Network, network, unloaded_times
 from pccl.topology import Topology
 
-__all__ = ["Root", "find_roots"]
-
 
 class Root(Enum):
     """Where sums with several destinations are collected."""

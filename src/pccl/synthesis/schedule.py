@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pccl.synthesis.improve.retime import Timing
     from pccl.synthesis.methods.base import Method
 
-__all__ = ["COLLECT", "SPREAD", "Origin", "Schedule"]
 
 # The two phases.
 COLLECT = 0

@@ -11,8 +11,6 @@ from pccl._kernels import kernel
 from pccl.network.calendar_kernels import Lanes, first_gap, full, occupy
 from pccl.network.graph_kernels import Network
 
-__all__ = ["Moves", "gather_trees", "last_arrival", "number_slots", "replay"]
-
 
 class Moves(NamedTuple):
     """Transfers as kernels time them: each goes from one slot to another.

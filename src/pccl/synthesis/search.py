@@ -33,8 +33,6 @@ from pccl.synthesis.problem import Problem, Progress
 from pccl.synthesis.schedule import Schedule
 from pccl.topology import Topology
 
-__all__ = ["Search"]
-
 Attempt: TypeAlias = Callable[[], Schedule]
 # More chunks are worth their while if they take that share of the time when both have been improved.
 WORTHWHILE_AT_LAST = 0.999

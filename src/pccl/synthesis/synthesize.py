@@ -18,8 +18,6 @@ from pccl.synthesis.problem import Progress
 from pccl.synthesis.search import Search
 from pccl.topology import Topology
 
-__all__ = ["synthesize"]
-
 
 def synthesize(
     topology: Topology,

@@ -7,8 +7,6 @@ import numpy as np
 from pccl.synthesis.methods import Orders
 from pccl.synthesis.schedule import COLLECT, Schedule
 
-__all__ = ["learned_orders"]
-
 
 def learned_orders(schedule: Schedule, noise: float, seed: int) -> Orders:
     """Orders of jobs by how early they must start if the schedule is to take no longer, with some noise.

@@ -17,8 +17,6 @@ from pccl.synthesis.schedule import COLLECT, Schedule
 from pccl.synthesis.schedule_kernels import Moves, replay
 from pccl.synthesis.search_kernels import LANE_FULL, Routes, World
 
-__all__ = ["rerouted"]
-
 MOST_AT_A_TIME = 8  # chunks that search anew together
 ROUND = 500_000  # links looked at between two justifications
 SETUP = (

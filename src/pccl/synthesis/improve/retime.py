@@ -14,8 +14,6 @@ from pccl.synthesis.improve.retime_kernels import Queues, Waiting, serve_by_rank
 from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.schedule_kernels import Moves
 
-__all__ = ["Rank", "Timing", "justified", "retimed", "timed_by"]
-
 JUSTIFIED = 2  # of all ways to time routes, that many of the best are justified, besides the first and the last
 FEWEST_GAINED = 1e-4  # a share of the duration: passes that gain less are the last
 PASSES_OF_A_PHASE = 4

@@ -12,8 +12,6 @@ from pccl._kernels import inlined, kernel
 from pccl.network.graph_kernels import Network
 from pccl.synthesis.schedule_kernels import Moves
 
-__all__ = ["Queues", "Waiting", "serve_by_rank", "weigh"]
-
 
 class Queues(NamedTuple):
     """Per lane a heap of ready transfers, the least rank first; all in one array."""

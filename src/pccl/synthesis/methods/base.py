@@ -21,8 +21,6 @@ from pccl.synthesis.problem import Problem
 from pccl.synthesis.roots import Root
 from pccl.synthesis.schedule import COLLECT, SPREAD, Origin, Schedule
 
-__all__ = ["POLISH", "Method", "Orders", "Placed", "Placer", "find_in_phases"]
-
 POLISH = 60  # links looked at that take as long as polishing a transfer
 
 Orders: TypeAlias = dict[int, Ints]  # per phase: in which order to place its jobs

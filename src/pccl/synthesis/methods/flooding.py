@@ -16,8 +16,6 @@ from pccl.synthesis.methods.flooding_kernels import COUNT, Flood, flood, prune
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule import Schedule
 
-__all__ = ["Flooding"]
-
 MOST_FLOODED = (
     20_000_000  # chunks times devices: more would take long, as relays get chunks as well
 )

@@ -9,17 +9,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from pccl._arrays import Floats, Ints
-from pccl.network import Network, Ten
-from pccl.synthesis.jobs import Jobs
-from pccl.synthesis.methods.base import Method, Orders, Placed, find_in_phases
+from pccl._arrays import Floats
+from pccl.network import Network
 from pccl.synthesis.methods.guided_kernels import Guide
-from pccl.synthesis.methods.placement import place_jobs
-from pccl.synthesis.orders import order_of
+from pccl.synthesis.methods.placement import InOrder
 from pccl.synthesis.problem import Problem
-from pccl.synthesis.schedule import SPREAD, Schedule
-
-__all__ = ["PriceGuided"]
 
 # Steepness and urgency. Where links differ, what matters most is to use the slow ones evenly; else also when.
 KNOBS = (
@@ -31,42 +25,33 @@ DEAREST = 600.0  # the logarithm of the highest price
 
 
 @dataclass(frozen=True)
-class PriceGuided(Method):
+class PriceGuided(InOrder):
     """Place chunks in an order; a way is scored by the price of its links plus urgency times its arrival.
 
     Prices grow with `steepness` and with what a link carries, relative to what the bound says it must.
     """
 
-    order: str = "rounds"
-    routes: str = "any"
-    steps: bool = False  # whether time is counted in steps while placing, or exactly
     steepness: float = 3.0
     urgency: float = 1.0
     apart: bool = False  # whether what is spread forgets the prices of what was collected before
     dual: bool = False  # whether prices start from those that prove the bound
 
     name: ClassVar[str] = "price-guided"
-    obeys: ClassVar[frozenset[str]] = frozenset({"order", "routes"})
 
-    def find(self, problem: Problem, orders: Orders | None = None) -> Schedule:
-        """Find a schedule; `orders` take the place of the method's own."""
+    def guides(self, problem: Problem) -> Callable[[Network], Guide]:
+        """Prices for one phase after another, the second with what the first has learned."""
         load = self._first_load(problem)
         scale = int(problem.quick_bound.value)
+        before: list[tuple[Network, Guide]] = []
 
-        def place(
-            phase: int, jobs: Jobs, ten: Ten, release: Ints, progress: Callable[[int], None]
-        ) -> Placed:
-            net = jobs.net
-            if phase == SPREAD and self.apart:
-                load[:] = self._first_load(problem)
-            guide = self._guide(net, load, scale // net.unit)
-            order = orders[phase] if orders else order_of(self.order, jobs, self.seed)
-            minimal = self.routes == "minimal"
-            placed = place_jobs(jobs, ten, order, release, minimal, guide, progress)
-            load[net.link] = np.log(guide.price)
-            return placed
+        def guide(net: Network) -> Guide:
+            if before and not self.apart:
+                ((last, learned),) = before
+                load[last.link] = np.log(learned.price)
+            before[:] = [(net, self._guide(net, load, scale // net.unit))]
+            return before[0][1]
 
-        return find_in_phases(problem, self, place, self.steps, gaps=False)
+        return guide
 
     def _first_load(self, problem: Problem) -> Floats:
         """The logarithm of the price that each link starts with."""
@@ -116,11 +101,10 @@ class PriceGuided(Method):
     @classmethod
     def variants(cls, problem: Problem) -> Iterator[Self]:
         """All knobs, on all kinds of routes."""
-        routes = ("any", "minimal") if problem.any_single and problem.dense else ("any",)
         phases = (True, False) if problem.collects_and_spreads else (False,)
         knobs = KNOBS if problem.even else STEEP_KNOBS
         dual = bool(problem.bound.prices)
-        for (steepness, urgency), way, apart in product(knobs, routes, phases):
+        for (steepness, urgency), way, apart in product(knobs, problem.routes, phases):
             yield cls(
                 seed=problem.seed,
                 routes=way,
@@ -133,11 +117,9 @@ class PriceGuided(Method):
 
     def notes(self) -> list[str]:
         """What else to say of it to people."""
-        notes = [f"steepness {self.steepness:g}", f"urgency {self.urgency:g}"]
-        notes += [self.order, f"{self.routes} routes"]
-        for said, note in ((self.steps, "in steps"), (self.apart, "phases apart")):
-            notes += [note] if said else []
-        return [*notes, *super().notes(), *(["prices of the bound"] if self.dual else [])]
+        notes = [f"steepness {self.steepness:g}", f"urgency {self.urgency:g}", *super().notes()]
+        said = {"phases apart": self.apart, "prices of the bound": self.dual}
+        return [*notes, *(note for note, is_so in said.items() if is_so)]
 
     def __str__(self) -> str:
         return ", ".join([self.name, *self.notes()])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,9 +12,12 @@ from pccl._arrays import Ints, offsets_of
 from pccl.errors import InternalError
 from pccl.network import Network, Ten
 from pccl.synthesis.jobs import Jobs
-from pccl.synthesis.methods.base import Placed
+from pccl.synthesis.methods.base import Method, Orders, Placed, find_in_phases
 from pccl.synthesis.methods.guided_kernels import Guide
 from pccl.synthesis.methods.placement_kernels import place
+from pccl.synthesis.orders import order_of
+from pccl.synthesis.problem import Problem
+from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.schedule_kernels import gather_trees
 from pccl.synthesis.search_kernels import (
     DONE,
@@ -26,9 +31,42 @@ from pccl.synthesis.search_kernels import (
     World,
 )
 
-__all__ = ["place_jobs", "trees_of", "work_for"]
-
 SLICE = 500_000  # relaxations between two reports of progress, about 50 ms
+
+
+@dataclass(frozen=True)
+class InOrder(Method):
+    """A method that places chunks in an order, one after another."""
+
+    order: str = "rounds"
+    routes: str = "any"
+    steps: bool = False  # whether time is counted in steps while placing, or exactly
+
+    obeys: ClassVar[frozenset[str]] = frozenset({"order", "routes"})
+
+    def find(self, problem: Problem, orders: Orders | None = None) -> Schedule:
+        """Find a schedule; `orders` take the place of the method's own."""
+        guide = self.guides(problem)
+        minimal = self.routes == "minimal"
+
+        def place(
+            phase: int, jobs: Jobs, ten: Ten, release: Ints, progress: Callable[[int], None]
+        ) -> Placed:
+            order = orders[phase] if orders else order_of(self.order, jobs, self.seed)
+            return place_jobs(jobs, ten, order, release, minimal, guide(jobs.net), progress)
+
+        return find_in_phases(problem, self, place, self.steps, gaps=False)
+
+    def guides(self, problem: Problem) -> Callable[[Network], Guide]:  # noqa: ARG002
+        """What guides the search in one phase after another: nothing, so that the arrival alone counts."""
+        nothing = np.zeros(0)
+        entry = np.zeros(0, np.int64)
+        return lambda _: Guide(False, nothing, 0.0, 0.0, 0.0, nothing, nothing, nothing, entry)
+
+    def notes(self) -> list[str]:
+        """What else to say of it to people."""
+        steps = ["in steps"] if self.steps else []
+        return [self.order, f"{self.routes} routes", *steps, *super().notes()]
 
 
 def place_jobs(

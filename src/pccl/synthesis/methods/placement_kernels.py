@@ -21,8 +21,6 @@ from pccl.synthesis.search_kernels import (
     take_tree,
 )
 
-__all__ = ["place"]
-
 
 @kernel
 def place(world: World, guide: Guide, begin: int, budget: int) -> tuple[int, int]:
