@@ -47,7 +47,7 @@ class Quantity(int):
     """An integer that knows its unit."""
 
     word: ClassVar[str]
-    units: ClassVar[dict[str, Fraction]]
+    units: ClassVar[dict[str, int | Fraction]]
     suggestion: ClassVar[str]
     shown: ClassVar[tuple[tuple[tuple[str, int], ...], ...]]
 
@@ -82,9 +82,9 @@ class Bytes(Quantity):
 
     word = "size"
     # nccl-tests counts 128M as 128 * 2**20, and so do we; 128MB is 128 * 10**6.
-    units: ClassVar[dict[str, Fraction]] = {
-        **{f"{prefix}B": Fraction(factor) for prefix, factor in _PREFIXES.items()},
-        **{letter: Fraction(_BINARY[f"{letter.upper()}i"]) for letter in "KMGTPkmg"},
+    units: ClassVar[dict[str, int | Fraction]] = {
+        **{f"{prefix}B": factor for prefix, factor in _PREFIXES.items()},
+        **{letter: _BINARY[f"{letter.upper()}i"] for letter in "KMGTPkmg"},
     }
     suggestion = "B, KiB or MiB"
     shown = (
@@ -106,12 +106,12 @@ class Picoseconds(Quantity):
     """
 
     word = "time"
-    units: ClassVar[dict[str, Fraction]] = {
-        "ps": Fraction(1),
-        "ns": Fraction(10**3),
-        **dict.fromkeys(("us", "µs", "μs"), Fraction(10**6)),
-        "ms": Fraction(10**9),
-        "s": Fraction(10**12),
+    units: ClassVar[dict[str, int | Fraction]] = {
+        "ps": 1,
+        "ns": 10**3,
+        **dict.fromkeys(("us", "µs", "μs"), 10**6),
+        "ms": 10**9,
+        "s": 10**12,
     }
     suggestion = "ns or us"
     shown = ((("s", 10**12),), (("ms", 10**9),), (("us", 10**6),), (("ns", 10**3),), (("ps", 1),))
@@ -127,7 +127,7 @@ class BytesPerSecond(Quantity):
     """
 
     word = "bandwidth"
-    units: ClassVar[dict[str, Fraction]] = {
+    units: ClassVar[dict[str, int | Fraction]] = {
         f"{prefix}{unit}": Fraction(factor, divisor)
         for prefix, factor in _PREFIXES.items()
         for unit, divisor in (("B/s", 1), ("bps", 8), ("b/s", 8))

@@ -22,8 +22,6 @@ from pccl.cli.console import print_error
 from pccl.cli.options import epilog
 from pccl.errors import PcclError, VerificationError
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS = {
     "synthesize": "Find an algorithm, given flags or a spec file.",
     "verify": "Check .pccl files from scratch.",
@@ -88,7 +86,10 @@ class Program(click.Group):
         except KeyboardInterrupt:
             raise StoppedError from None
         except BrokenPipeError:
-            ctx.exit(_give_up_stdout())
+            # Whoever read our output has gone: leave without a word, now and when the interpreter ends.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(BROKEN_PIPE)
         return result
 
 
@@ -123,10 +124,8 @@ def _status(run: Callable[[], Any]) -> int:
         return _say(_usage(error), BAD_INPUT)
     except (StoppedError, click.Abort):
         return _say("interrupted", INTERRUPTED, prefix="\n" if sys.stderr.isatty() else "")
-    except VerificationError as error:
-        return _say(str(error), WRONG)
     except PcclError as error:
-        return _say(str(error), BAD_INPUT)
+        return _say(str(error), WRONG if isinstance(error, VerificationError) else BAD_INPUT)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}", BAD_INPUT)
@@ -157,10 +156,3 @@ def _say(text: str, status: int, prefix: str = "error: ") -> int:
     with contextlib.suppress(OSError):
         print_error(text, prefix)
     return status
-
-
-def _give_up_stdout() -> int:
-    """Whoever read our output has gone: leave without a word, now and when the interpreter ends."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return BROKEN_PIPE

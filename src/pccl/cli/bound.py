@@ -9,8 +9,6 @@ from pccl.cli.console import print_facts, print_json
 from pccl.cli.options import command, json_option
 from pccl.cli.task import read_task, task_options
 
-__all__ = ["bound"]
-
 
 @command(
     "pccl bound --topology mesh:8x8 --collective all-to-all --size 64MiB",

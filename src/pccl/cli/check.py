@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from pccl.cli.console import print_error, print_facts, print_json
-from pccl.cli.format_options import format_options, given_options
-from pccl.cli.options import FILE, command, json_option, quiet_option
+from pccl.cli.options import (
+    command,
+    file_argument,
+    format_option,
+    format_options,
+    given_options,
+    json_option,
+    quiet_option,
+)
 from pccl.formats.registry import FORMATS, find_format
 from pccl.formats.registry import check as check_file
-
-__all__ = ["check"]
 
 _CHECKED = [f for f in FORMATS.values() if f.checker]
 
@@ -25,14 +28,8 @@ _CHECKED = [f for f in FORMATS.values() if f.checker]
     then=f"Formats: {', '.join(f.name for f in _CHECKED)}. "
     "The exit code is 1 if there are problems, 2 if the file cannot be read.",
 )
-@click.argument("file", type=FILE)
-@click.option(
-    "-f",
-    "--format",
-    "name",
-    metavar="NAME",
-    help="One of those below. Default: what FILE ends with.",
-)
+@file_argument
+@format_option("FILE")
 @json_option
 @quiet_option
 @format_options((f, f.checks) for f in _CHECKED)

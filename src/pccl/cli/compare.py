@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pccl.collective import Collective
     from pccl.spec import Spec
 
-__all__ = ["compare"]
-
 _COLUMNS = (
     ">size",
     "algorithm",

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,18 +18,6 @@ from typing import Any
 import click
 
 from pccl.errors import FormatError
-
-__all__ = [
-    "Watch",
-    "check_writable",
-    "counted",
-    "print_error",
-    "print_facts",
-    "print_json",
-    "print_line",
-    "print_table",
-    "watching",
-]
 
 # A longer table is printed as plain text, block by block.
 _MOST_ROWS_FOR_RICH = 2_000
@@ -124,30 +112,20 @@ def watching(quiet: bool, verbose: bool = False) -> Iterator[Watch]:
     Ctrl-C raises as always, and is remembered: a search ends with the best that it has found by then.
     """
     watch = Watch()
-    with _remembering_interrupts(watch):
-        if quiet or not sys.stderr.isatty():
-            if verbose:
-                watch.log = _logging(lambda line: click.echo(line, err=True))
-            yield watch
-        else:
-            with _live_line(watch, verbose):
-                yield watch
 
-
-@contextmanager
-def _remembering_interrupts(watch: Watch) -> Iterator[None]:
     def interrupt(*_: Any) -> None:
         watch.interrupted = True
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():  # signals are not ours there
-        yield
-        return
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with ExitStack() as stack:
+        if threading.current_thread() is threading.main_thread():  # elsewhere, signals are not ours
+            before = signal.signal(signal.SIGINT, interrupt)
+            stack.callback(signal.signal, signal.SIGINT, before)
+        if not quiet and sys.stderr.isatty():
+            stack.enter_context(_live_line(watch, verbose))
+        elif verbose:
+            watch.log = _logging(lambda line: click.echo(line, err=True))
+        yield watch
 
 
 @contextmanager
@@ -190,13 +168,11 @@ def _live_line(watch: Watch, verbose: bool) -> Iterator[None]:
 
 def _logging(write: Callable[[str], None]) -> Callable[[Any], None]:
     """A solver's log, line by line, below a header."""
-    lines = 0
+    header = [f"{'time':>8}  {'best':>12}  {'bound':>12}  {'gap':>7}  found by"]
 
     def log(entry: Any) -> None:
-        nonlocal lines
-        if not lines:
-            write(f"{'time':>8}  {'best':>12}  {'bound':>12}  {'gap':>7}  found by")
-        lines += 1
+        while header:
+            write(header.pop())
         best, bound = (f"{int(time) / 1e6:,.2f} us" for time in (entry.best, entry.bound))
         write(
             f"{entry.elapsed:>6.2f} s  {best:>12}  {bound:>12}  {entry.gap:>7.1%}  {entry.method}"

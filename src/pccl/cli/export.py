@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.console import check_writable, print_facts
-from pccl.cli.format_options import format_options, given_options
-from pccl.cli.options import FILE, command, output_option, quiet_option
+from pccl.cli.options import (
+    command,
+    file_argument,
+    format_option,
+    format_options,
+    given_options,
+    output_option,
+    quiet_option,
+)
 from pccl.errors import PcclError
 from pccl.formats.registry import FORMATS, find_format
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
-
-__all__ = ["export"]
 
 
 @command(
@@ -27,14 +32,8 @@ __all__ = ["export"]
     "pccl export a2a.pccl --format csv -o -",
     then="Formats: " + "; ".join(f"{f.name}, {f.description}" for f in FORMATS.values()) + ".",
 )
-@click.argument("file", type=FILE)
-@click.option(
-    "-f",
-    "--format",
-    "name",
-    metavar="NAME",
-    help="One of those below. Default: what the output ends with.",
-)
+@file_argument
+@format_option("the output")
 @output_option("The file or folder to write; - for standard output.")
 @quiet_option
 @format_options((f, f.options) for f in FORMATS.values())

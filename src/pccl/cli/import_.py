@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from pccl.cli.console import check_writable, print_facts
-from pccl.cli.options import FILE, command, output_option, quiet_option
-
-__all__ = ["import_"]
+from pccl.cli.options import command, file_argument, output_option, quiet_option
 
 
 @command(
@@ -18,7 +16,7 @@ __all__ = ["import_"]
     "pccl import allreduce.xml --topology h100 --unroll --size 64MiB -o allreduce.pccl",
     name="import",
 )
-@click.argument("file", type=FILE)
+@file_argument
 @click.option(
     "-t", "--topology", metavar="TEXT", required=True, help="The network: mesh:8x8, or a file."
 )

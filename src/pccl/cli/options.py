@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import Field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, fields, replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import click
 
 from pccl.errors import PcclError
 from pccl.settings import Settings
 
-__all__ = [
-    "FILE",
-    "SHARE",
-    "all_of",
-    "command",
-    "epilog",
-    "json_option",
-    "output_option",
-    "quiet_option",
-    "settings_options",
-    "spelled",
-]
+if TYPE_CHECKING:
+    from pccl.formats.format import Format, Option
+    from pccl.reporting.figures import FigureKind
 
 Decorator = Callable[[Any], Any]
 # Whether it can be read or written is found out, and said, where that is done.
@@ -71,6 +62,7 @@ def all_of(decorators: Iterable[Decorator]) -> Decorator:
     return decorate
 
 
+file_argument = click.argument("file", type=FILE)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document instead of text."
 )
@@ -80,6 +72,12 @@ quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing b
 def output_option(text: str, required: bool = True) -> Decorator:
     """The option that names the file to write."""
     return click.option("-o", "--output", metavar="FILE", type=FILE, required=required, help=text)
+
+
+def format_option(file: str) -> Decorator:
+    """The option that names a format; `file` says whose name tells the format if it is not given."""
+    text = f"One of those below. Default: what {file} ends with."
+    return click.option("-f", "--format", "name", metavar="NAME", help=text)
 
 
 def spelled(name: str) -> str:
@@ -126,3 +124,48 @@ def _setting_option(setting: Field[Any], hint: Any) -> Decorator:
 
 
 _METAVARS = {int: "N", str: "NAME"}
+
+
+def format_options(formats: Iterable[tuple[Format | FigureKind, tuple[Option, ...]]]) -> Decorator:
+    """Give a command the options of several formats or figures, each once, saying which have it."""
+    options: dict[str, Option] = {}
+    users: dict[str, list[str]] = {}
+    for chosen, own in formats:
+        for option in own:
+            known = options.get(option.name, option)
+            choices = tuple(dict.fromkeys(known.choices + option.choices))
+            options[option.name] = replace(known, choices=choices)
+            users.setdefault(option.name, []).append(chosen.name)
+    return all_of(_flag(option, users[option.name]) for option in options.values())
+
+
+def given_options(
+    chosen: Format, own: tuple[Option, ...], flags: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the flags that were given, by keyword, unless one is not for this format."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    chosen.refuse_others(given, own, spelled)
+    kinds = {option.name: option.kind for option in own}
+    for name, value in given.items():
+        if kinds[name] == "ranks":
+            from pccl.collective import parse_group
+
+            given[name] = parse_group(value)
+    return given
+
+
+def _flag(option: Option, formats: list[str]) -> Decorator:
+    flag = option.flag
+    if option.opposite:
+        flag += f"/{spelled(option.opposite)}"
+    settings: dict[str, Any] = {"default": None, "help": f"[{', '.join(formats)}] {option.help}"}
+    if option.kind == "flag":
+        settings["is_flag"] = True
+    elif option.kind == "choice":
+        settings["type"] = click.Choice(option.choices)
+    elif option.kind in ("count", "number"):
+        settings["type"] = click.IntRange(1 if option.kind == "count" else 0)
+        settings["metavar"] = "N"
+    else:
+        settings["metavar"] = option.kind.upper()
+    return click.option(flag, option.name, **settings)

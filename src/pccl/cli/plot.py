@@ -8,12 +8,9 @@ from typing import Any
 import click
 
 from pccl.cli.console import check_writable, print_facts
-from pccl.cli.format_options import format_options
-from pccl.cli.options import command, output_option, quiet_option
+from pccl.cli.options import command, format_options, output_option, quiet_option
 from pccl.reporting.figures import FIGURES, SUFFIXES, find_figure
 from pccl.reporting.figures import plot as draw
-
-__all__ = ["plot"]
 
 
 @command(

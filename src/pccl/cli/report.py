@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from pccl.cli.console import check_writable, print_facts, watching
-from pccl.cli.options import FILE, command, output_option, quiet_option
-
-__all__ = ["report"]
+from pccl.cli.options import command, file_argument, output_option, quiet_option
 
 
 @command(
@@ -17,7 +15,7 @@ __all__ = ["report"]
     "pccl report a2a.pccl -o report.html --baseline direct --baseline confined",
     "pccl report large.pccl -o large.html --no-baselines --no-bound",
 )
-@click.argument("file", type=FILE)
+@file_argument
 @output_option("The page to write, which ends with .html.")
 @click.option(
     "--baseline",

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.console import print_facts, print_json, print_table
-from pccl.cli.options import FILE, command, json_option
+from pccl.cli.options import command, file_argument, json_option
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
-
-__all__ = ["describe", "show"]
 
 # Transfers that are shown without being asked for.
 _FEW = 60
@@ -36,7 +34,7 @@ _COLUMNS = (
     "pccl show a2a.pccl --transfers --limit 20",
     "pccl show a2a.pccl --transfers --json",
 )
-@click.argument("file", type=FILE)
+@file_argument
 @click.option(
     "--transfers", is_flag=True, help=f"Print the transfers even if there are more than {_FEW}."
 )

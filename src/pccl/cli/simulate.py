@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.console import print_facts, print_json, print_table
-from pccl.cli.options import FILE, SHARE, command, json_option
+from pccl.cli.options import SHARE, command, file_argument, json_option
 
 if TYPE_CHECKING:
     from pccl._arrays import Ints
     from pccl.analysis import SimulatedTransfers, Simulation
-
-__all__ = ["simulate"]
 
 # Busiest links and latest chunks that are named.
 _FEW = 3
@@ -32,7 +30,7 @@ _SERVED = {"planned": "in the planned order", "fifo": "first come, first served"
     "pccl simulate a2a.pccl --topology mesh:8x8@25GB/s,1us",
     "pccl simulate a2a.pccl --chunk 5",
 )
-@click.argument("file", type=FILE)
+@file_argument
 @click.option(
     "--discipline",
     type=click.Choice(list(_SERVED)),

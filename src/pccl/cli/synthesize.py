@@ -13,8 +13,6 @@ from pccl.cli.options import command, json_option, output_option, quiet_option, 
 from pccl.cli.show import describe
 from pccl.cli.task import read_task, task_options
 
-__all__ = ["synthesize"]
-
 
 @command(
     "pccl synthesize --topology mesh:8x8 --collective all-to-all --size 8MiB --output a2a.pccl",

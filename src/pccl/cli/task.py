@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pccl.collective import DeviceMesh
     from pccl.spec import Spec
 
-__all__ = ["read_task", "task_options"]
-
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "reduce", "scatter", "gather",
          "send-recv")  # fmt: skip
 

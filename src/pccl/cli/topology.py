@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +13,6 @@ from pccl.errors import TopologyError
 
 if TYPE_CHECKING:
     from pccl.topology import Topology
-
-__all__ = ["topology"]
 
 # Up to how many devices and links there are tables of them.
 _FEW_DEVICES = 24
@@ -50,13 +47,21 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
         return
     if save is not None:
         check_writable(save, (".yaml", ".yml", ".json"), "a topology")
-    from pccl.topology import parse_topology, save_topology
+    from pccl.topology import parse_topology, save_topology, topology_to_dict
 
     network = parse_topology(" ".join(text))
     if save is not None:
         save_topology(network, save)
     if as_json:
-        print_json(_document(network))
+        print_json(
+            {
+                "num_npus": network.num_npus,
+                "num_switches": len(network.switches),
+                "num_links": network.num_links,
+                "diameter_hops": _diameter(network)[0],
+                "topology": topology_to_dict(network),
+            }
+        )
         return
     facts = _facts(network)
     if save is not None:
@@ -148,34 +153,20 @@ def _print_devices(network: Topology) -> None:
 
 
 def _print_links(network: Topology) -> None:
-    if 0 < network.num_links <= _FEW_LINKS:
-        click.echo()
-        columns = (">link", "from", "to", ">bandwidth", ">latency", "")
-        print_table(columns, _link_rows(network), network.num_links)
-
-
-def _link_rows(network: Topology) -> Iterator[tuple[object, ...]]:
-    from pccl.units import BytesPerSecond, Picoseconds
-
-    for link in range(network.num_links):
-        yield (
-            link,
-            network.device_text(network.src[link]),
-            network.device_text(network.dst[link]),
-            BytesPerSecond(network.bandwidth[link]),
-            Picoseconds(network.latency[link]),
-            "exclusive" if network.exclusive[link] else "",
-        )
-
-
-def _document(network: Topology) -> dict[str, Any]:
     from pccl.topology import topology_to_dict
 
-    hops, _ = _diameter(network)
-    return {
-        "num_npus": network.num_npus,
-        "num_switches": len(network.switches),
-        "num_links": network.num_links,
-        "diameter_hops": hops,
-        "topology": topology_to_dict(network),
-    }
+    if not 0 < network.num_links <= _FEW_LINKS:
+        return
+    rows = [
+        (
+            number,
+            network.device_text(link["src"]),
+            network.device_text(link["dst"]),
+            link["bandwidth"],
+            link["latency"],
+            "exclusive" if "exclusive" in link else "",
+        )
+        for number, link in enumerate(topology_to_dict(network)["links"])
+    ]
+    click.echo()
+    print_table((">link", "from", "to", ">bandwidth", ">latency", ""), rows, len(rows))

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pccl.cli.console import counted, print_error, print_json, print_line
 from pccl.cli.options import FILE, command, json_option, quiet_option
 from pccl.errors import PcclError, VerificationError
-
-if TYPE_CHECKING:
-    from pccl.algorithm import Algorithm
-
-__all__ = ["verify"]
 
 
 @command("pccl verify a2a.pccl", "pccl verify *.pccl --json")
@@ -33,47 +28,43 @@ def verify(files: tuple[Path, ...], as_json: bool, quiet: bool) -> int:
     worst = 0
     results = []
     for file in files:
-        status, text, facts = _check(file)
-        worst = max(worst, status)
-        result = {"file": str(file), "correct": not status, **facts}
-        if status:
-            result["error"] = text
-            print_error(text)
-        elif not (quiet or as_json):
-            print_line(text)
+        result: dict[str, Any] = {"file": str(file), "correct": False}
         results.append(result)
+        try:
+            text = _check(file, result)
+            if not (quiet or as_json):
+                print_line(f"{file}: correct: {text}")
+            continue
+        except VerificationError as error:
+            status = 1
+            problem = f"{file}: {error}"
+        except PcclError as error:
+            status = 2
+            problem = str(error)
+        worst = max(worst, status)
+        result["error"] = problem
+        print_error(problem)
     if as_json:
         print_json({"files": results})
     return worst
 
 
-def _check(file: Path) -> tuple[int, str, dict[str, Any]]:
-    """The exit code for one file, the line to print, and what it holds."""
+def _check(file: Path, result: dict[str, Any]) -> str:
+    """Add what is found in the file to its result, and return that in words if it is correct; otherwise raise."""
     from pccl.algorithm import load
     from pccl.algorithm import verify as check
 
-    facts: dict[str, Any] = {}
-    try:
-        algorithm = load(file)
-        facts = {
-            "topology": algorithm.topology.name,
-            "collectives": [collective.kind for collective in algorithm.collectives],
-            "chunks": len(algorithm.conditions),
-            "transfers": len(algorithm.transfers),
-        }
-        check(algorithm)
-    except VerificationError as error:
-        return 1, f"{file}: {error}", facts
-    except PcclError as error:
-        return 2, str(error), facts
-    facts["duration_ps"] = int(algorithm.duration)
-    return 0, f"{file}: correct: {_what(algorithm)}", facts
-
-
-def _what(algorithm: Algorithm) -> str:
-    kinds = Counter(collective.kind for collective in algorithm.collectives)
+    algorithm = load(file)
+    kinds = [collective.kind for collective in algorithm.collectives]
+    result["topology"] = algorithm.topology.name
+    result["collectives"] = kinds
+    result["chunks"] = len(algorithm.conditions)
+    result["transfers"] = len(algorithm.transfers)
+    check(algorithm)
+    result["correct"] = True
+    result["duration_ps"] = int(algorithm.duration)
     tasks = " and ".join(
-        kind if number == 1 else f"{number} x {kind}" for kind, number in kinds.items()
+        kind if number == 1 else f"{number} x {kind}" for kind, number in Counter(kinds).items()
     )
     transfers = counted(len(algorithm.transfers), "transfer")
     chunks = counted(len(algorithm.conditions), "chunk")

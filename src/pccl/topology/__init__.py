@@ -2,9 +2,8 @@
 
 ::
 
-    parts         links and switches, as users write them down
-    core          Topology, its links and switches, and the verbs on it
-    paths         the diameter, and the ways through switches
+    core          Topology, its links and switches as users write them down, and the verbs on it
+    paths         the diameter, and direct links in the place of switches
     generators    lines, rings, switches, their products, trees and dragonflies
     machines      DGX, HGX, MI250 and TPU machines by name
     language      all of the above in one line of text: torus:8x8x8@50GB/s,500ns

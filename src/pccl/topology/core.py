@@ -6,11 +6,11 @@ after a further ``latency``; an ``exclusive`` link is held for both, as in the p
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,26 +18,52 @@ from numpy.typing import ArrayLike, NDArray
 
 from pccl._arrays import Bools, Column, Indices, Ints, offsets_by_owner
 from pccl.errors import TopologyError
-from pccl.topology.parts import ABSENT, MOST_NPUS, NPU, SWITCH, UNLIMITED, Link, Switch
-from pccl.units import BytesPerSecond, Picoseconds, parse, whole
+from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse, whole
 
 if TYPE_CHECKING:
     import networkx
 
-__all__ = [
-    "ABSENT",
-    "MOST_NPUS",
-    "NPU",
-    "SWITCH",
-    "UNLIMITED",
-    "Link",
-    "Switch",
-    "Topology",
-    "transmission_time",
-]
-
+# Values of `kind`.
+NPU = 0
+SWITCH = 1
+ABSENT = 2
+# Value of `buffer` for a switch that holds any number of chunks.
+UNLIMITED = 0
+# A typing error should not fill the memory with NPUs.
+MOST_NPUS = 10_000_000
 # Transmission times are computed in int64 four decimal digits at a time, which this keeps exact.
 _BANDWIDTH_LIMIT = 9 * 10**14
+
+
+@dataclass(frozen=True)
+class Link:
+    """One directed physical connection, as users write it down."""
+
+    src: int
+    dst: int
+    bandwidth: Bandwidth
+    latency: Time
+    exclusive: bool = False
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A device that stores and forwards chunks but takes part in no collective.
+
+    Parameters
+    ----------
+    name
+        What to call it; ``"switch0"``, ``"switch1"``, … when empty.
+    buffer
+        How many chunks it holds at once, each from its first byte received to its last byte sent; ``None`` for any.
+    multicast
+        Whether one stored chunk may leave over several links at the same time (and partial sums of one chunk may come
+        in over several links at the same time). Without it they do so one after another.
+    """
+
+    name: str = ""
+    buffer: int | None = None
+    multicast: bool = True
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,7 +104,7 @@ class Topology:
     latency: Ints
     bandwidth: Ints
     exclusive: Bools
-    shape: tuple[int, ...] = field(default=())
+    shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, dtype in _COLUMNS.items():
@@ -119,41 +145,31 @@ class Topology:
             names = [f"npu{i}" for i in range(number)]
         hubs = list(switches)
         wires = list(links)
-        for hub in hubs:
+        places = len(names)
+        for i, hub in enumerate(hubs):
             if hub.buffer is not None and (whole(hub.buffer) is None or hub.buffer < 1):
                 text = f"a buffer of {hub.buffer!r}; it must hold a chunk or more"
                 raise TopologyError(f"switch {hub.name!r} has {text}")
-        places = len(names)
-        names += [hub.name or f"switch{i}" for i, hub in enumerate(hubs)]
-        count = len(names)
+            names.append(hub.name or f"switch{i}")
         for i, wire in enumerate(wires):
             if not isinstance(wire, Link):
                 how = "write Link(src, dst, bandwidth, latency)"
                 raise TopologyError(f"link {i} is {wire!r}; {how}")
             for end in (wire.src, wire.dst):
-                if whole(end) is None or not 0 <= end < count:
+                if whole(end) is None or not 0 <= end < len(names):
                     raise TopologyError(
                         f"link {i} ({wire.src} -> {wire.dst}): there is no device {end!r}"
                     )
-        kind = np.full(count, SWITCH, np.int8)
-        kind[:places] = NPU
-        buffer = np.full(count, UNLIMITED, np.int64)
-        buffer[places:] = [hub.buffer or UNLIMITED for hub in hubs]
-        multicast = np.ones(count, np.bool_)
-        multicast[places:] = [hub.multicast for hub in hubs]
-        return cls(
-            name=name,
-            kind=kind,
-            buffer=buffer,
-            multicast=multicast,
-            labels=tuple(names),
-            src=np.array([wire.src for wire in wires], np.int32),
-            dst=np.array([wire.dst for wire in wires], np.int32),
-            latency=_quantities(Picoseconds, wires, "latency"),
-            bandwidth=_quantities(BytesPerSecond, wires, "bandwidth"),
-            exclusive=np.array([wire.exclusive for wire in wires], np.bool_),
-            shape=tuple(shape),
-        )
+        columns: dict[str, Any] = {
+            "kind": [NPU] * places + [SWITCH] * len(hubs),
+            "buffer": [UNLIMITED] * places + [hub.buffer or UNLIMITED for hub in hubs],
+            "multicast": [True] * places + [hub.multicast for hub in hubs],
+            "latency": _quantities(Picoseconds, wires, "latency"),
+            "bandwidth": _quantities(BytesPerSecond, wires, "bandwidth"),
+        }
+        for column in ("src", "dst", "exclusive"):
+            columns[column] = [getattr(wire, column) for wire in wires]
+        return cls(name, labels=tuple(names), shape=tuple(shape), **columns)
 
     @classmethod
     def from_networkx(
@@ -323,27 +339,9 @@ class Topology:
         to and from switches share their bandwidth among the ways that lead over them: a direct link has the smallest
         share along its way, and all its latencies.
         """
-        from pccl.topology.paths import ways_through_switches
+        from pccl.topology.paths import unroll_switches
 
-        ways = ways_through_switches(self)
-        load = np.bincount([link for way in ways for link in way], minlength=self.num_links)
-        npu = self.kind == NPU
-        own = np.flatnonzero(npu[self.src] & npu[self.dst])
-        share = self.bandwidth // np.maximum(load, 1)
-        links: dict[str, Any] = {
-            "src": [*self.src[own], *(self.src[way[0]] for way in ways)],
-            "dst": [*self.dst[own], *(self.dst[way[-1]] for way in ways)],
-            "latency": [*self.latency[own], *(self.latency[way].sum() for way in ways)],
-            "bandwidth": [*self.bandwidth[own], *(share[way].min() for way in ways)],
-            "exclusive": [*self.exclusive[own], *(self.exclusive[way].any() for way in ways)],
-        }
-        places = math.prod(self.shape)
-        devices: dict[str, Any] = {
-            column: getattr(self, column)[:places] for column in DEVICE_COLUMNS
-        }
-        return replace(
-            self, name=f"{self.name}, unrolled", labels=self.labels[:places], **devices, **links
-        )
+        return unroll_switches(self)
 
     def _numbers(self, devices: Iterable[int | str]) -> list[int]:
         if isinstance(devices, str) or not isinstance(devices, Iterable):
@@ -412,18 +410,15 @@ _COLUMNS: dict[str, Any] = DEVICE_COLUMNS | LINK_COLUMNS
 
 
 def _check(topology: Topology) -> None:
-    for columns, count in (
-        (DEVICE_COLUMNS, len(topology.kind)),
-        (LINK_COLUMNS, len(topology.src)),
-    ):
-        for column in columns:
-            if getattr(topology, column).shape != (count,):
-                raise TopologyError(f"{topology.name}: column {column!r} must have {count} entries")
-    if len(topology.labels) != topology.num_devices:
-        raise TopologyError(
-            f"{topology.name}: {len(topology.labels)} names for {topology.num_devices} devices"
-        )
-    if len(set(topology.labels)) != len(topology.labels):
+    devices = topology.num_devices
+    for column in _COLUMNS:
+        count = devices if column in DEVICE_COLUMNS else topology.num_links
+        if getattr(topology, column).shape != (count,):
+            raise TopologyError(f"{topology.name}: column {column!r} must have {count} entries")
+    if len(topology.labels) != devices:
+        names = len(topology.labels)
+        raise TopologyError(f"{topology.name}: {names} names for {devices} devices")
+    if len(set(topology.labels)) != devices:
         [(twice, _)] = Counter(topology.labels).most_common(1)
         raise TopologyError(f"{topology.name}: two devices are called {twice!r}")
     if topology.num_npus == 0:
@@ -433,7 +428,7 @@ def _check(topology: Topology) -> None:
 
 
 def _check_shape(topology: Topology) -> None:
-    places = math.prod(topology.shape)
+    places = prod(topology.shape)
     fits = (
         min(topology.shape) > 0
         and places <= topology.num_devices
@@ -451,7 +446,7 @@ def _check_shape(topology: Topology) -> None:
 def _check_links(topology: Topology) -> None:
     src = topology.src
     dst = topology.dst
-    outside = (src < 0) | (dst < 0) | (src >= topology.num_devices) | (dst >= topology.num_devices)
+    outside = (np.minimum(src, dst) < 0) | (np.maximum(src, dst) >= topology.num_devices)
     checks: tuple[tuple[Any, str], ...] = (
         (outside, "ends at a device that does not exist"),
         (src == dst, "leads from a device to itself"),
@@ -474,15 +469,15 @@ def _grouped(keys: Indices, count: int) -> tuple[Ints, Ints]:
 
 def _quantities(
     kind: type[Picoseconds] | type[BytesPerSecond], wires: Sequence[Link], column: str
-) -> Ints:
+) -> list[int]:
     known: dict[str, int] = {}  # networks repeat a few texts on very many links
-    values = np.empty(len(wires), np.int64)
+    values = []
     for i, wire in enumerate(wires):
         given = getattr(wire, column)
         key = repr(given)
         if key not in known:
             known[key] = parse(kind, given, f"{column} of link {i} ({wire.src} -> {wire.dst})")
-        values[i] = known[key]
+        values.append(known[key])
     return values
 
 

@@ -14,8 +14,6 @@ from msgspec import inspect
 
 from pccl.errors import FormatError, PcclError
 
-__all__ = ["converted", "inside", "placed", "read_document", "read_text"]
-
 T = TypeVar("T")
 
 # Larger files are no documents that people write: somebody gave us a disk image, or a device that never ends.

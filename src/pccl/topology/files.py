@@ -24,14 +24,6 @@ from pccl.topology.documents import converted, placed, read_document, read_text
 from pccl.topology.generators import fully_connected, product, ring, switch
 from pccl.units import BytesPerSecond, Picoseconds, parse
 
-__all__ = [
-    "TopologyFile",
-    "load_topology",
-    "save_topology",
-    "topology_from_dict",
-    "topology_to_dict",
-]
-
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_NPUS)]
 _Device = int | str
 # Bare numbers are read in order to be refused with a hint.

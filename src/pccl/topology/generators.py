@@ -18,27 +18,14 @@ from pccl.errors import TopologyError
 from pccl.topology.core import ABSENT, LINK_COLUMNS, Link, Switch, Topology
 from pccl.units import Bandwidth, Time, whole
 
-__all__ = [
-    "dragonfly",
-    "fat_tree",
-    "fully_connected",
-    "grid",
-    "hypercube",
-    "leaf_spine",
-    "line",
-    "mesh",
-    "product",
-    "ring",
-    "switch",
-    "switch_2d",
-    "torus",
-]
-
 BANDWIDTH: Bandwidth = "50GiB/s"
 LATENCY: Time = "500ns"
 # A typing error should not fill the memory with links.
 _MOST_LINKS = 10_000_000
 Pairs: TypeAlias = list[tuple[int, int]]
+# One for all links, or one for each dimension or level of the network.
+Bandwidths: TypeAlias = Bandwidth | Sequence[Bandwidth]
+Times: TypeAlias = Time | Sequence[Time]
 
 
 def line(
@@ -165,8 +152,8 @@ def product(*factors: Topology, name: str | None = None) -> Topology:
 def grid(
     *shape: int,
     wrap: bool | Sequence[bool] = False,
-    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
-    latency: Time | Sequence[Time] = LATENCY,
+    bandwidth: Bandwidths = BANDWIDTH,
+    latency: Times = LATENCY,
     exclusive: bool = False,
     name: str | None = None,
 ) -> Topology:
@@ -192,8 +179,8 @@ def grid(
 
 def mesh(
     *shape: int,
-    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
-    latency: Time | Sequence[Time] = LATENCY,
+    bandwidth: Bandwidths = BANDWIDTH,
+    latency: Times = LATENCY,
     exclusive: bool = False,
 ) -> Topology:
     """A product of lines.
@@ -203,19 +190,14 @@ def mesh(
     >>> mesh(3, 3)
     Topology('mesh:3x3': 9 NPUs, 24 links, 50GiB/s, 500ns)
     """
-    return grid(
-        *shape,
-        bandwidth=bandwidth,
-        latency=latency,
-        exclusive=exclusive,
-        name=f"mesh:{_times(shape)}",
-    )
+    name = f"mesh:{_times(shape)}"
+    return grid(*shape, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=name)
 
 
 def torus(
     *shape: int,
-    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
-    latency: Time | Sequence[Time] = LATENCY,
+    bandwidth: Bandwidths = BANDWIDTH,
+    latency: Times = LATENCY,
     exclusive: bool = False,
 ) -> Topology:
     """A product of rings.
@@ -234,8 +216,8 @@ def torus(
 def hypercube(
     dimensions: int,
     *,
-    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
-    latency: Time | Sequence[Time] = LATENCY,
+    bandwidth: Bandwidths = BANDWIDTH,
+    latency: Times = LATENCY,
     exclusive: bool = False,
 ) -> Topology:
     """``2 ** dimensions`` NPUs, joined where their numbers differ in one bit.
@@ -257,8 +239,8 @@ def switch_2d(
     npus_per_node: int,
     nodes: int,
     *,
-    bandwidth: Bandwidth | Sequence[Bandwidth] = ("400GiB/s", "50GiB/s"),
-    latency: Time | Sequence[Time] = LATENCY,
+    bandwidth: Bandwidths = ("400GiB/s", "50GiB/s"),
+    latency: Times = LATENCY,
     exclusive: bool = False,
     buffer: int | None = None,
     multicast: bool = True,
@@ -286,8 +268,8 @@ def leaf_spine(
     npus_per_leaf: int,
     spines: int,
     *,
-    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
-    latency: Time | Sequence[Time] = LATENCY,
+    bandwidth: Bandwidths = BANDWIDTH,
+    latency: Times = LATENCY,
     exclusive: bool = False,
     buffer: int | None = None,
     multicast: bool = True,
@@ -356,8 +338,8 @@ def dragonfly(
     routers_per_group: int,
     npus_per_router: int,
     *,
-    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
-    latency: Time | Sequence[Time] = LATENCY,
+    bandwidth: Bandwidths = BANDWIDTH,
+    latency: Times = LATENCY,
     exclusive: bool = False,
     buffer: int | None = None,
     multicast: bool = True,
@@ -399,8 +381,8 @@ def _joined(
     name: str,
     npus: int,
     levels: Sequence[Pairs],
-    bandwidth: Bandwidth | Sequence[Bandwidth],
-    latency: Time | Sequence[Time],
+    bandwidth: Bandwidths,
+    latency: Times,
     exclusive: bool,
     switches: Sequence[Switch] = (),
 ) -> Topology:
@@ -416,11 +398,10 @@ def _joined(
 
 
 def _positive(count: int, what: str) -> int:
-    number = whole(count)
-    if number is None or number < 1:
+    if whole(count) is None or count < 1:
         raise TopologyError(f"a {what} needs a positive number, not {count!r}")
-    affordable(number, what)
-    return number
+    affordable(count, what)
+    return count
 
 
 def affordable(links: int, what: str) -> None:

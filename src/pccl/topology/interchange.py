@@ -16,8 +16,6 @@ from pccl.units import BytesPerSecond, Picoseconds, parse
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["from_networkx", "to_networkx"]
-
 
 def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
     """Return the network as a graph whose nodes are device numbers; absent devices are left out.

@@ -20,8 +20,6 @@ from pccl.errors import PcclError, TopologyError
 from pccl.topology import generators, machines
 from pccl.topology.core import Topology
 
-__all__ = ["ZooEntry", "parse_topology", "zoo"]
-
 # A typing error should not fill the memory with NPUs.
 _MOST_NPUS = 1_000_000
 FILE_SUFFIXES = (".yaml", ".yml", ".json", ".txt", ".edges")

@@ -15,8 +15,6 @@ from pccl.topology.core import Link, Switch, Topology
 from pccl.topology.generators import affordable, grid
 from pccl.units import Bandwidth, Time, whole
 
-__all__ = ["dgx1", "dgx2", "dgx_a100", "hgx_h100", "mi250", "ndv2", "tpu_v4", "tpu_v5e", "tpu_v5p"]
-
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 
 # The hybrid cube mesh of eight V100: two NVLinks, taken as one of twice the bandwidth, or one NVLink.

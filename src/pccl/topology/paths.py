@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from itertools import count
+from math import prod
+from typing import Any
 
 import numpy as np
 
+from pccl._arrays import Ints
 from pccl.errors import TopologyError
-
-if TYPE_CHECKING:
-    from pccl.topology.core import Topology
-
-__all__ = ["diameter", "ways_through_switches"]
+from pccl.topology.core import DEVICE_COLUMNS, NPU, SWITCH, Topology
 
 
 def diameter(topology: Topology) -> int:
@@ -43,7 +43,29 @@ def diameter(topology: Topology) -> int:
     raise TopologyError(f"{sender} cannot reach {receiver}")
 
 
-def ways_through_switches(topology: Topology) -> list[list[int]]:
+def unroll_switches(topology: Topology) -> Topology:
+    """Replace switches by direct links, see :meth:`Topology.unroll_switches`."""
+    ways = _ways_through_switches(topology)
+    load = np.bincount([link for way in ways for link in way], minlength=topology.num_links)
+    share = topology.bandwidth // np.maximum(load, 1)
+    direct: dict[str, list[Any]] = {
+        "src": [topology.src[way[0]] for way in ways],
+        "dst": [topology.dst[way[-1]] for way in ways],
+        "latency": [topology.latency[way].sum() for way in ways],
+        "bandwidth": [share[way].min() for way in ways],
+        "exclusive": [topology.exclusive[way].any() for way in ways],
+    }
+    is_npu = topology.kind == NPU
+    own = is_npu[topology.src] & is_npu[topology.dst]
+    changes: dict[str, Any] = {
+        name: [*getattr(topology, name)[own], *values] for name, values in direct.items()
+    }
+    for name in ("labels", *DEVICE_COLUMNS):
+        changes[name] = getattr(topology, name)[: prod(topology.shape)]
+    return replace(topology, name=f"{topology.name}, unrolled", **changes)
+
+
+def _ways_through_switches(topology: Topology) -> list[list[int]]:
     """Return one way of least latency, as links, for each pair of NPUs and each set of switches that joins them."""
     component = _components(topology)
     ways = []
@@ -52,7 +74,7 @@ def ways_through_switches(topology: Topology) -> list[list[int]]:
         for link in _leaving(topology, npu):
             device = int(topology.dst[link])
             if topology.is_switch(device):
-                entrances.setdefault(component[device], []).append(link)
+                entrances.setdefault(int(component[device]), []).append(link)
         for links in entrances.values():
             ways += _ways_from(topology, npu, links)
     return ways
@@ -60,30 +82,30 @@ def ways_through_switches(topology: Topology) -> list[list[int]]:
 
 def _ways_from(topology: Topology, npu: int, entrances: list[int]) -> list[list[int]]:
     """Dijkstra's algorithm by latency and hops; ties are broken by who asks, so that equal switches share the load."""
-    heap: list[tuple[int, int, int, int]] = []
-    for turn, link in enumerate(_turned(entrances, npu)):
-        heappush(heap, (int(topology.latency[link]), 1, turn, link))
-    order = len(entrances)
-    way_to: dict[int, list[int]] = {link: [link] for link in entrances}
-    seen = set()
-    ways: dict[int, list[int]] = {}
+    order = count()
+    # Latency, hops, the order in which they were found, and the way itself.
+    heap: list[tuple[int, int, int, list[int]]] = []
+
+    def go_on(latency: int, way: list[int], links: list[int]) -> None:
+        turn = npu % max(len(links), 1)
+        for link in links[turn:] + links[:turn]:
+            further = latency + int(topology.latency[link])
+            heappush(heap, (further, len(way), next(order), [*way, link]))
+
+    go_on(0, [], entrances)
+    seen = {npu}
+    ways = []
     while heap:
-        latency, hops, _, link = heappop(heap)
-        device = int(topology.dst[link])
-        way = way_to[link]
-        if not topology.is_switch(device):
-            if device != npu:
-                ways.setdefault(device, way)
-            continue
+        latency, _, _, way = heappop(heap)
+        device = int(topology.dst[way[-1]])
         if device in seen:
             continue
         seen.add(device)
-        for ahead in _turned(_leaving(topology, device), npu):
-            if int(topology.dst[ahead]) not in seen and ahead not in way_to:
-                way_to[ahead] = [*way, ahead]
-                heappush(heap, (latency + int(topology.latency[ahead]), hops + 1, order, ahead))
-                order += 1
-    return list(ways.values())
+        if topology.is_switch(device):
+            go_on(latency, way, _leaving(topology, device))
+        else:
+            ways.append(way)
+    return ways
 
 
 def _leaving(topology: Topology, device: int) -> list[int]:
@@ -92,23 +114,14 @@ def _leaving(topology: Topology, device: int) -> list[int]:
     return found
 
 
-def _turned(links: list[int], by: int) -> list[int]:
-    turn = by % max(len(links), 1)
-    return links[turn:] + links[:turn]
-
-
-def _components(topology: Topology) -> dict[int, int]:
+def _components(topology: Topology) -> Ints:
     """For each switch, the least number among the switches that links between switches join it to."""
-    component = {switch: switch for switch in topology.switches.tolist()}
-    links = zip(topology.src.tolist(), topology.dst.tolist(), strict=True)
-    joined = [(a, b) for a, b in links if a in component and b in component]
-    changed = True
-    while changed:
-        changed = False
-        for a, b in joined:
-            least = min(component[a], component[b])
-            if max(component[a], component[b]) != least:
-                component[a] = least
-                component[b] = least
-                changed = True
+    component = np.arange(topology.num_devices)
+    is_switch = topology.kind == SWITCH
+    joined = is_switch[topology.src] & is_switch[topology.dst]
+    src = topology.src[joined]
+    dst = topology.dst[joined]
+    while np.any(component[src] != component[dst]):
+        np.minimum.at(component, src, component[dst])
+        np.minimum.at(component, dst, component[src])
     return component
