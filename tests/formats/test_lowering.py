@@ -177,7 +177,7 @@ def test_one_of_several_collectives():
     algorithm = quick(ring, pccl.AllGather("4B"), pccl.AllReduce("8B"))
     for which in (0, 1):
         assert check(algorithm, collective=which).collective is algorithm.collectives[which]
-    with pytest.raises(pccl.PcclError, match="runs 2 collectives"):
+    with pytest.raises(pccl.PcclError, match="runs 2 at once; say which"):
         lower(algorithm)
     with pytest.raises(pccl.PcclError, match="no collective 2"):
         lower(algorithm, collective=2)

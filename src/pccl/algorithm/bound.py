@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from pccl.units import Picoseconds
 
-__all__ = ["Bound", "Certificate"]
-
 Certificate: TypeAlias = Mapping[str, tuple[int, ...]]
 
 

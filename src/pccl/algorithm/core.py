@@ -19,8 +19,6 @@ from pccl.topology import Topology
 from pccl.topology.core import transmission_time
 from pccl.units import Picoseconds, size_text, time_text
 
-__all__ = ["Algorithm", "Provenance", "Transfers"]
-
 
 @dataclass(frozen=True)
 class Provenance:
@@ -64,20 +62,17 @@ class Transfers:
         reduce: ArrayLike = False,
     ) -> Transfers:
         """Return transfers in order; columns may come in any order, and `reduce` once for all of them."""
-        chunk = _whole_numbers(chunk, "chunk")
-        link = _whole_numbers(link, "link")
-        start = _whole_numbers(start, "start")
-        reduce = np.asarray(reduce)
-        if reduce.ndim == 0:
-            reduce = np.broadcast_to(reduce, chunk.shape)
-        columns = [chunk, link, start, reduce]
+        given = {"chunk": chunk, "link": link, "start": start}
+        columns = [_whole_numbers(values, name) for name, values in given.items()]
+        added = np.asarray(reduce)
+        columns.append(added if added.ndim else np.broadcast_to(added, columns[0].shape))
         if len({column.shape for column in columns}) != 1:
             lengths = [column.size for column in columns]
             raise VerificationError(f"transfer columns differ in length: {lengths}")
-        _refuse_unknown(chunk, "chunk", len(conditions))
-        _refuse_unknown(link, "link", topology.num_links)
+        _refuse_unknown(columns[0], "chunk", len(conditions))
+        _refuse_unknown(columns[1], "link", topology.num_links)
         dtypes = (np.int32, np.int32, np.int64, np.bool_)
-        columns = [np.ascontiguousarray(*pair) for pair in zip(columns, dtypes, strict=True)]
+        columns = list(map(np.ascontiguousarray, columns, dtypes))
         # Views are made read-only, so that the columns of the caller stay as they are.
         columns = [column.view() for column in _in_order(columns, len(conditions))]
         for column in columns:

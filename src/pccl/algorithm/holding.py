@@ -6,8 +6,6 @@ import numpy as np
 
 from pccl._arrays import Column, Floats, Ints
 
-__all__ = ["held_time"]
-
 # Entries looked at together, so that the memory needed does not grow with their number.
 BLOCK = 2**21
 

@@ -16,12 +16,10 @@ import numpy as np
 from pccl._arrays import Column
 from pccl._files import replacing
 from pccl.algorithm.core import Algorithm
-from pccl.algorithm.header import Header, check_header, header_of
+from pccl.algorithm.storage import Header, check_header, header_of
 from pccl.errors import FormatError, PcclError
 from pccl.topology import topology_from_dict, topology_to_dict
 from pccl.topology.documents import read_document
-
-__all__ = ["load_json", "save_json"]
 
 # Names in the document, and those of the columns of an algorithm.
 _GIVEN = {"chunk": "chunk", "link": "link", "start_ps": "start", "reduce": "reduce"}
@@ -95,9 +93,7 @@ def _algorithm(document: _Document) -> Algorithm:
         if name in given:
             said = given[name][order]
             right = getattr(algorithm.transfers, attribute)
-            wrong = np.flatnonzero(said != right)
-            if len(wrong):
-                row = int(wrong[0])
+            for row in np.flatnonzero(said != right):
                 raise FormatError(
                     f"transfer {order[row]} has {name} {said[row]}; with its chunk and link it is {right[row]}"
                 )

@@ -9,9 +9,6 @@ import numpy as np
 from pccl._arrays import Bits, Bools, Indices, Ints
 from pccl._kernels import kernel
 
-__all__ = ["Columns", "check_copies", "check_sums", "first_overlap"]
-
-
 # What may be wrong.
 FINE = 0
 SENDER_HAS_NONE = 1
@@ -21,10 +18,10 @@ OVERWRITTEN = 4
 INCOMPLETE = 5
 
 
-class Columns(NamedTuple):
-    """What the checks need to know of every transfer, ordered by chunk and start."""
+class Moves(NamedTuple):
+    """The transfers: those of chunk `c` are rows ``first[c]`` to ``first[c + 1] - 1``, by start."""
 
-    first: Ints  # transfers of chunk c are first[c] .. first[c + 1] - 1
+    first: Ints
     src: Indices
     dst: Indices
     start: Ints
@@ -45,7 +42,7 @@ def first_overlap(order: Ints, link: Indices, start: Ints, hold: Ints) -> int:
 
 @kernel
 def check_copies(
-    columns: Columns,
+    moves: Moves,
     chunks: Ints,
     source: Ints,
     wanted_first: Ints,
@@ -63,16 +60,16 @@ def check_copies(
         mark = k + 1
         seen[source[k]] = mark
         since[source[k]] = 0
-        for i in range(columns.first[chunk], columns.first[chunk + 1]):
-            src = columns.src[i]
-            dst = columns.dst[i]
+        for i in range(moves.first[chunk], moves.first[chunk + 1]):
+            src = moves.src[i]
+            dst = moves.dst[i]
             if seen[src] != mark:
                 return SENDER_HAS_NONE, i, -1
-            if since[src] > columns.start[i]:
+            if since[src] > moves.start[i]:
                 return SENDER_HAS_NONE, i, since[src]
-            if seen[dst] != mark or since[dst] > columns.arrival[i]:
+            if seen[dst] != mark or since[dst] > moves.arrival[i]:
                 seen[dst] = mark
-                since[dst] = columns.arrival[i]
+                since[dst] = moves.arrival[i]
         for i in range(wanted_first[chunk], wanted_first[chunk + 1]):
             if seen[wanted[i]] != mark:
                 return NOT_DELIVERED, chunk, wanted[i]
@@ -81,7 +78,7 @@ def check_copies(
 
 @kernel
 def check_sums(
-    columns: Columns, by_arrival: Ints, chunks: Ints, source_first: Ints, source: Indices, wanted_first: Ints,
+    moves: Moves, by_arrival: Ints, chunks: Ints, source_first: Ints, source: Indices, wanted_first: Ints,
     wanted: Indices, held: Bits, flying: Bits, full: Bits,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Follow chunks that reduce, as sets of contributions (one bit each). Returns as `check_copies` does."""
@@ -94,27 +91,27 @@ def check_sums(
             bit = np.uint64(1) << np.uint64(n & 63)
             held[source[i], n >> 6] |= bit
             full[n >> 6] |= bit
-        first = columns.first[chunk]
-        last = columns.first[chunk + 1]
+        first = moves.first[chunk]
+        last = moves.first[chunk + 1]
         # Two queues in the order of time. At the same moment arrivals come first: what arrives can be sent on at once.
         leaving = first
         landing = first
         while landing < last:
             lands = by_arrival[landing]
-            if leaving < last and columns.start[leaving] < columns.arrival[lands]:
+            if leaving < last and moves.start[leaving] < moves.arrival[lands]:
                 anything = np.uint64(0)
                 for w in range(len(full)):
-                    flying[leaving - first, w] = held[columns.src[leaving], w]
-                    anything |= held[columns.src[leaving], w]
+                    flying[leaving - first, w] = held[moves.src[leaving], w]
+                    anything |= held[moves.src[leaving], w]
                 if anything == 0:
                     return SENDER_HAS_NONE, leaving, -1
                 leaving += 1
                 continue
-            dst = columns.dst[lands]
+            dst = moves.dst[lands]
             for w in range(len(full)):
                 new = flying[lands - first, w]
                 old = held[dst, w]
-                if columns.reduce[lands]:
+                if moves.reduce[lands]:
                     if new & old != 0:
                         return COUNTED_TWICE, lands, w * 64 + lowest_bit(new & old)
                     held[dst, w] = new | old
@@ -132,6 +129,7 @@ def check_sums(
 
 @kernel
 def lowest_bit(word: int) -> int:
+    """Position of the lowest bit that is set."""
     position = 0
     while (word >> np.uint64(position)) & np.uint64(1) == 0:
         position += 1

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from pccl._arrays import Bools, Indices, Ints
+from pccl._arrays import Ints, inverse
 from pccl.algorithm import timing_kernels as kernels
 from pccl.algorithm.core import Transfers
 from pccl.errors import InfeasibleError
 from pccl.topology import Topology
 from pccl.topology.core import UNLIMITED
-
-__all__ = ["Stays", "find_stays"]
 
 
 @dataclass(frozen=True)
@@ -61,34 +58,50 @@ class Stays:
         return first
 
 
-class _Events(NamedTuple):
-    """Comings and goings, ordered by switch, chunk and when they begin; of those at one moment, goings first."""
-
-    row: Ints
-    comes: Bools
-    begin: Ints
-    end: Ints
-    switch: Indices
-    another: Bools  # switch or chunk than the one before
-
-
 def find_stays(transfers: Transfers, world: Topology) -> Stays:
     """The stays of a plan in the switches whose buffers are finite."""
-    events = _events(transfers, world.buffer != UNLIMITED)
-    row, comes, begin, end, switch, another = events
+    t = transfers
+    finite = world.buffer != UNLIMITED
+    into = np.flatnonzero(finite[t.dst])
+    out = np.flatnonzero(finite[t.src])
+    row = np.concatenate([into, out])
     if not len(row):
-        nothing = np.empty(0, np.int64)
-        return Stays(nothing, nothing, nothing, (nothing, nothing), (nothing, nothing))
+        return Stays(row, row, row, (row, row), (row, row))
+    # Comings and goings by switch, chunk and when they begin; of those at one moment, goings first.
+    comes = np.arange(len(row)) < len(into)
+    begin = t.start[row] + np.where(comes, t.topology.latency[t.link[row]], 0)
+    switch = np.where(comes, t.dst[row], t.src[row])
+    order = np.lexsort((comes, begin, t.chunk[row], switch))
+    row = row[order]
+    comes = comes[order]
+    begin = begin[order]
+    switch = switch[order]
+    end = begin + t.transmission[row]
+    chunk = t.chunk[row]
+    # Of another switch or chunk than the one before.
+    another = np.append(True, (switch[1:] != switch[:-1]) | (chunk[1:] != chunk[:-1]))
     # A whole chunk that has come in before anything else happens to it opens a stay, if it was sent on before.
-    comes_whole = comes & ~transfers.reduce[row]
-    comes_whole[:-1] &= another[1:] | (end[:-1] <= begin[1:])
+    copied = comes & ~t.reduce[row]
+    undisturbed = np.append(another[1:] | (end[:-1] <= begin[1:]), True)
     opens = another.copy()
-    opens[1:] |= comes_whole[1:] & ~comes[:-1]
+    opens[1:] |= (copied & undisturbed)[1:] & ~comes[:-1]
     first = np.flatnonzero(opens)
-    _refuse_strange(transfers, world, events, first)
+    # What would become other stays if times changed: a copy that comes in on top of what is held, or, before a copy
+    # comes, a sum that is not all sent on.
+    strange = np.add.reduceat(comes.astype(np.int64), first) > 1
+    strange &= np.logical_or.reduceat(copied, first)
+    goes_on = np.append(~another[first[1:]], False)
+    last_in = np.maximum.reduceat(np.where(comes, end, -1), first)
+    last_out = np.maximum.reduceat(np.where(comes, -1, begin), first)
+    strange |= goes_on & (last_in > last_out)
+    if np.any(strange):
+        i = int(first[np.argmax(strange)])
+        raise InfeasibleError(
+            f"chunk {chunk[i]} comes to {world.device_text(int(switch[i]))} again while it is there; "
+            "within a finite buffer that cannot be timed anew"
+        )
     by_begin = np.lexsort((begin[first], switch[first]))
-    number = np.empty(len(first), np.int64)
-    number[by_begin] = np.arange(len(first))
+    number = inverse(by_begin)
     stay = number[np.cumsum(opens) - 1]
     return Stays(
         switch=switch[first][by_begin].astype(np.int64),
@@ -97,40 +110,3 @@ def find_stays(transfers: Transfers, world: Topology) -> Stays:
         into=(row[comes], stay[comes]),
         out=(row[~comes], stay[~comes]),
     )
-
-
-def _events(t: Transfers, finite: Bools) -> _Events:
-    into = np.flatnonzero(finite[t.dst])
-    out = np.flatnonzero(finite[t.src])
-    row = np.concatenate([into, out])
-    comes = np.arange(len(row)) < len(into)
-    begin = t.start[row] + np.where(comes, t.topology.latency[t.link[row]], 0)
-    switch = np.where(comes, t.dst[row], t.src[row])
-    order = np.lexsort((comes, begin, t.chunk[row], switch))
-    row = row[order]
-    begin = begin[order]
-    switch = switch[order]
-    chunk = t.chunk[row]
-    another = np.ones(len(row), np.bool_)
-    another[1:] = (switch[1:] != switch[:-1]) | (chunk[1:] != chunk[:-1])
-    return _Events(row, comes[order], begin, begin + t.transmission[row], switch, another)
-
-
-def _refuse_strange(transfers: Transfers, world: Topology, events: _Events, first: Ints) -> None:
-    """Refuse what would become other stays if times changed.
-
-    That is: a copy that comes in on top of what is held, or, before a copy comes, a sum that is not all sent on.
-    """
-    row, comes, begin, end, switch, another = events
-    several = np.add.reduceat(comes.astype(np.int64), first) > 1
-    strange = several & np.logical_or.reduceat(comes & ~transfers.reduce[row], first)
-    goes_on = np.append(~another[first[1:]], False)
-    last_in = np.maximum.reduceat(np.where(comes, end, -1), first)
-    last_out = np.maximum.reduceat(np.where(comes, -1, begin), first)
-    strange |= goes_on & (last_in > last_out)
-    if np.any(strange):
-        i = int(first[np.argmax(strange)])
-        raise InfeasibleError(
-            f"chunk {transfers.chunk[row[i]]} comes to {world.device_text(int(switch[i]))} again while it is there; "
-            "within a finite buffer that cannot be timed anew"
-        )

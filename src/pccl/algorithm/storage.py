@@ -9,21 +9,21 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
 from pccl._arrays import Column
 from pccl._files import replacing
-from pccl.algorithm.core import Algorithm
-from pccl.algorithm.header import Header, check_header, header_of
-from pccl.collective import compile_conditions
+from pccl.algorithm.bound import Bound
+from pccl.algorithm.core import Algorithm, Provenance
+from pccl.collective import Collective, collective_from_dict, compile_conditions
 from pccl.errors import FormatError, PcclError
 from pccl.topology import Topology
-
-__all__ = ["load", "save"]
+from pccl.units import Picoseconds
 
 _TOPOLOGY = ("kind", "buffer", "multicast", "src", "dst", "latency", "bandwidth", "exclusive")
 _COLUMNS = [f"topology_{name}" for name in _TOPOLOGY]
@@ -33,6 +33,77 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 # Ours inflate three- to fivefold. What claims to inflate far more would only fill the memory.
 _MOST_INFLATION = 50
 _ALWAYS_FINE = 2**26
+
+
+# --- what every file says of an algorithm, beside its network and its columns -----------------------------------------
+
+_FORMAT = "pccl-algorithm"
+_VERSION = 1
+
+
+class _Made(msgspec.Struct, forbid_unknown_fields=True):
+    method: str = "unknown"
+    seed: int = 0
+    seconds: float = 0.0
+    version: str = "unknown"
+
+
+class _Proven(msgspec.Struct, forbid_unknown_fields=True):
+    kind: str
+    value_ps: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+    certificate: dict[str, tuple[int, ...]]
+    whole_chunks: bool
+    reason: str
+
+
+class Header(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The part that is the same in every file."""
+
+    format: str
+    version: int
+    collectives: list[dict[str, Any]]
+    provenance: _Made = msgspec.field(default_factory=_Made)
+    bound: _Proven | None = None
+
+    def read_collectives(self) -> list[Collective]:
+        """Return what the algorithm is for."""
+        return [collective_from_dict(data) for data in self.collectives]
+
+    def knowledge(self) -> dict[str, Any]:
+        """Return what is known about the algorithm, by the names that :meth:`Algorithm.build` has for it."""
+        known: dict[str, Any] = {
+            "provenance": Provenance(**msgspec.structs.asdict(self.provenance))
+        }
+        if self.bound is not None:
+            said = msgspec.structs.asdict(self.bound)
+            known["bound"] = Bound(value=Picoseconds(said.pop("value_ps")), **said)
+        return known
+
+
+def header_of(algorithm: Algorithm) -> dict[str, Any]:
+    """Return the same for an algorithm that is to be written."""
+    said = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "collectives": [collective.to_dict() for collective in algorithm.collectives],
+        "provenance": asdict(algorithm.provenance),
+    }
+    if algorithm.bound is not None:
+        bound = asdict(algorithm.bound)
+        said["bound"] = {"value_ps": int(bound.pop("value")), **bound}
+    return said
+
+
+def check_header(said: dict[str, Any], path: Path, other: str) -> None:
+    """Refuse what is something `other` than an algorithm, or of a version that we do not know."""
+    if said.get("format") != _FORMAT:
+        raise FormatError(f"{path} is not {other}")
+    version = said.get("version")
+    if type(version) is not int or version != _VERSION:
+        raise FormatError(f"{path} has version {version!r}; this pccl reads version {_VERSION}")
+
+
+# --- the .pccl file ---------------------------------------------------------------------------------------------------
 
 
 class _About(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,17 +131,12 @@ def save(algorithm: Algorithm, path: str | Path) -> None:
         transfers.start // unit,
         transfers.reduce,
     ]
-    with replacing(path) as file:
-        _write(file, json.dumps(header, indent=1, default=int), columns)
-
-
-def _write(file: BinaryIO, header: str, columns: list[Column]) -> None:
-    contents = {"header.json": header.encode()}
+    contents = {"header.json": json.dumps(header, indent=1, default=int).encode()}
     for name, column in zip(_COLUMNS, columns, strict=True):
         content = io.BytesIO()
         np.lib.format.write_array(content, _narrow(column), allow_pickle=False)
         contents[f"{name}.npy"] = content.getvalue()
-    with zipfile.ZipFile(file, "w") as archive:
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in contents.items():
             entry = zipfile.ZipInfo(name, _EPOCH)
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED, compresslevel=1)
@@ -100,7 +166,11 @@ def load(path: str | Path) -> Algorithm:
     try:
         with zipfile.ZipFile(path) as archive:
             header = _read_header(archive, path)
-            columns = _read_columns(archive)
+            columns = {
+                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)))
+                for name in archive.namelist()
+                if name != "header.json"
+            }
     except OSError as error:
         raise FormatError(f"cannot read {path}: {error.strerror or error}") from None
     except FormatError:
@@ -115,8 +185,7 @@ def load(path: str | Path) -> Algorithm:
 
 
 def _read_header(archive: zipfile.ZipFile, path: Path) -> _Header:
-    entries = archive.infolist()
-    inflated = sum(entry.file_size for entry in entries)
+    inflated = sum(entry.file_size for entry in archive.infolist())
     if inflated > max(_ALWAYS_FINE, _MOST_INFLATION * path.stat().st_size):
         raise FormatError(f"{path} claims to hold {inflated:,} bytes, too many for its size")
     if "header.json" not in archive.namelist():
@@ -127,15 +196,6 @@ def _read_header(archive: zipfile.ZipFile, path: Path) -> _Header:
         said = {}
     check_header(said, path, "a .pccl file: its header does not say so")
     return msgspec.json.decode(text, type=_Header)
-
-
-def _read_columns(archive: zipfile.ZipFile) -> dict[str, Column]:
-    columns = {}
-    for name in archive.namelist():
-        if name != "header.json":
-            content = io.BytesIO(archive.read(name))
-            columns[name.removesuffix(".npy")] = np.lib.format.read_array(content)
-    return columns
 
 
 def _algorithm(header: _Header, columns: dict[str, Column]) -> Algorithm:
@@ -188,8 +248,8 @@ def _narrow(column: Column) -> Column:
     if column.dtype == np.bool_ or not len(column):
         return column
     lowest = int(column.min())
-    highest = int(column.max())
+    furthest = int(column.max())
     if lowest < 0:
         # Beside a negative number, a positive one must fit the signed type as well.
-        return column.astype(np.min_scalar_type(min(lowest, -highest - 1)))
-    return column.astype(np.min_scalar_type(highest))
+        furthest = min(lowest, -furthest - 1)
+    return column.astype(np.min_scalar_type(furthest))

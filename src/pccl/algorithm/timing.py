@@ -31,8 +31,6 @@ from pccl.topology import Topology
 from pccl.topology.core import UNLIMITED
 from pccl.units import Picoseconds
 
-__all__ = ["Times", "find_followers", "find_inputs", "move_up", "planned_starts", "times_of"]
-
 
 class Times(NamedTuple):
     """Per transfer: how long it holds its link, from first byte to last, and until all of it has arrived."""
@@ -136,9 +134,13 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
     """The same where switches have limits: everything waits for whatever comes before it, and lags behind it."""
     count = len(transfers)
     stays = find_stays(transfers, world)
+    first, fed, _ = find_followers(inputs)
+    feeding = np.repeat(np.arange(count), np.diff(first))
+    by_link = np.lexsort((transfers.start, transfers.link))
+    held, next_held = _neighbours(by_link, transfers.link)
     edges = [
-        _input_edges(inputs, times),
-        _link_edges(transfers, times),
+        (feeding, fed, times.travel[feeding]),
+        (held, next_held, times.hold[held]),
         *_one_way_edges(transfers, world, times),
         *_stay_edges(stays, world, times, count),
     ]
@@ -159,18 +161,6 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
 
 # Who is waited for, who waits, and how long after the moment of the former that of the latter may be.
 Edges = tuple[Ints, Ints, Ints]
-
-
-def _input_edges(inputs: Inputs, times: Times) -> Edges:
-    first, followers, _ = find_followers(inputs)
-    before = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    return before, followers, times.travel[before]
-
-
-def _link_edges(transfers: Transfers, times: Times) -> Edges:
-    order = np.lexsort((transfers.start, transfers.link))
-    before, after = _neighbours(order, transfers.link)
-    return before, after, times.hold[before]
 
 
 def _one_way_edges(transfers: Transfers, world: Topology, times: Times) -> list[Edges]:
@@ -209,12 +199,10 @@ def _stay_edges(stays: Stays, world: Topology, times: Times, count: int) -> list
 
 def _neighbours(order: Ints, *keys: Indices) -> tuple[Ints, Ints]:
     """Pairs that follow each other in the order and agree in all keys."""
-    before = order[:-1]
-    after = order[1:]
-    same = np.ones(len(before), np.bool_)
+    pairs = np.stack([order[:-1], order[1:]])
     for key in keys:
-        same &= key[before] == key[after]
-    return before[same], after[same]
+        pairs = pairs[:, key[pairs[0]] == key[pairs[1]]]
+    return pairs[0], pairs[1]
 
 
 def _blocked(
@@ -222,15 +210,12 @@ def _blocked(
 ) -> InfeasibleError:
     """The error for a node that waits for itself; it names a switch on the way round."""
     count = len(transfers)
-    switch = int(transfers.dst[blocked])
     node = blocked
-    while True:
-        if node >= count:
-            switch = int(stays.switch[node - count])
-            break
+    while node < count:
         node = int(cause[node])
         if node == blocked:
             break
+    switch = int(transfers.dst[node] if node < count else stays.switch[node - count])
     return InfeasibleError(
         f"in the planned order, the chunks block each other in {world.device_text(switch)}: transfers take longer, or "
         "its limits are tighter, than the plan was made for; try the discipline fifo, or a larger buffer"

@@ -9,11 +9,6 @@ import numpy as np
 from pccl._arrays import Bools, Indices, Ints
 from pccl._kernels import kernel
 
-__all__ = [
-    "Inputs", "Waits", "find_inputs", "list_followers", "relax", "serve_as_planned", "settle", "take_places"
-]  # fmt: skip
-
-
 NONE = np.int64(-1)
 
 

@@ -7,18 +7,17 @@ keeps the rules, however it came about (a chunk may, for example, be sent twice;
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from pccl._arrays import Bools, Indices, Ints, offsets_by_owner, stable_order
+from pccl._arrays import Bools, offsets_by_owner, stable_order
 from pccl.algorithm.bound import Bound
 from pccl.algorithm.core import Algorithm
 from pccl.collective import compile_conditions
 from pccl.errors import PcclError, VerificationError
 from pccl.topology.core import UNLIMITED
 from pccl.units import Picoseconds
-
-__all__ = ["verify"]
 
 # Twenty-six and thirteen days, in picoseconds: with latencies below 2**62, sums stay within an int64.
 LATEST_START = 2**61
@@ -50,8 +49,7 @@ def verify(algorithm: Algorithm) -> None:
     check.copies()
     check.sums()
     if algorithm.topology.limited:
-        check.sendings()
-        check.sums_coming_in()
+        check.one_way_switches()
         check.buffers()
     check.bound(algorithm.bound)
 
@@ -120,15 +118,13 @@ class _Check:
         source = c.source_ids[c.source_offsets[:-1][chunks]].astype(np.int64)
         since, seen = np.zeros((2, self.topology.num_devices), np.int64)
         problem, i, j = kernels.check_copies(
-            kernels.Columns(self.first, t.src, t.dst, t.start, t.arrival, t.reduce),
+            kernels.Moves(self.first, t.src, t.dst, t.start, t.arrival, t.reduce),
             chunks, source, c.destination_offsets, c.destination_ids, since, seen,
         )  # fmt: skip
-        if problem == kernels.SENDER_HAS_NONE:
-            when = "at that time" if j < 0 else f"before {Picoseconds(j)}"
-            raise self._has_none(i, when)
         if problem == kernels.NOT_DELIVERED:
-            receiver = self.topology.device_text(j)
-            raise VerificationError(f"{self._whose(i)} never gets to {receiver}")
+            raise VerificationError(f"{self._whose(i)} never gets to {self._device(j)}")
+        if problem != kernels.FINE:
+            raise self._has_none(i, "at that time" if j < 0 else f"before {Picoseconds(j)}")
 
     def sums(self) -> None:
         """Contributions are added once each, and the destinations end with all of them."""
@@ -146,46 +142,41 @@ class _Check:
         flying = np.zeros((longest, words), np.uint64)
         by_arrival = np.lexsort((t.arrival, t.chunk))
         problem, i, j = kernels.check_sums(
-            kernels.Columns(self.first, t.src, t.dst, t.start, t.arrival, t.reduce),
+            kernels.Moves(self.first, t.src, t.dst, t.start, t.arrival, t.reduce),
             by_arrival, chunks, c.source_offsets, c.source_ids, c.destination_offsets,
             c.destination_ids, held, flying, np.zeros(words, np.uint64),
         )  # fmt: skip
         if problem == kernels.SENDER_HAS_NONE:
             raise self._has_none(i, "at that time")
         if problem == kernels.INCOMPLETE:
-            receiver = self.topology.device_text(j)
-            raise VerificationError(f"{self._whose(i)}: the sum at {receiver} is not complete")
+            whose = self._whose(i)
+            raise VerificationError(f"{whose}: the sum at {self._device(j)} is not complete")
         if problem != kernels.FINE:
-            owner = self.topology.device_text(int(c.sources(int(t.chunk[i]))[j]))
-            receiver = self.topology.device_text(int(t.dst[i]))
+            owner = self._device(c.sources(int(t.chunk[i]))[j])
+            receiver = self._device(t.dst[i])
             text = f"the copy would overwrite the contribution of {owner} at {receiver}"
             if problem == kernels.COUNTED_TWICE:
                 text = f"{receiver} would count the contribution of {owner} twice"
             raise self._offence(i, text)
 
-    def sendings(self) -> None:
-        """Switches without multicast send a chunk over one link at a time."""
+    def one_way_switches(self) -> None:
+        """Switches without multicast send a chunk, and take in its partial sums, over one link at a time."""
         t = self.transfers
-        rows = np.flatnonzero(~self.topology.multicast[t.src])
-        self._one_at_a_time(rows, t.src[rows], t.start[rows], "sends")
-
-    def sums_coming_in(self) -> None:
-        """Switches without multicast take in the partial sums of a chunk over one link at a time."""
-        t = self.transfers
-        rows = np.flatnonzero(~self.topology.multicast[t.dst] & t.reduce)
-        self._one_at_a_time(rows, t.dst[rows], self.landing[rows], "takes in")
-
-    def _one_at_a_time(self, rows: Ints, switch: Indices, begin: Ints, verb: str) -> None:
-        chunk = self.transfers.chunk[rows]
-        end = begin + self.transfers.transmission[rows]
-        order = np.lexsort((begin, chunk, switch))
-        same = (np.diff(switch[order]) == 0) & (np.diff(chunk[order]) == 0)
-        overlap = same & (begin[order][1:] < end[order][:-1])
-        if np.any(overlap):
-            k = order[1:][int(np.argmax(overlap))]
-            name = self.topology.device_text(int(switch[k]))
-            text = f"{name} {verb} this chunk over two links at once, without multicast"
-            raise self._offence(int(rows[k]), text)
+        one_way = ~self.topology.multicast
+        for rows, switch, begin, verb in (
+            (one_way[t.src], t.src, t.start, "sends"),
+            (one_way[t.dst] & t.reduce, t.dst, self.landing, "takes in"),
+        ):
+            order = np.flatnonzero(rows)
+            order = order[np.lexsort((begin[order], t.chunk[order], switch[order]))]
+            before = order[:-1]
+            after = order[1:]
+            overlap = (switch[before] == switch[after]) & (t.chunk[before] == t.chunk[after])
+            overlap &= begin[after] < begin[before] + t.transmission[before]
+            if np.any(overlap):
+                i = int(after[np.argmax(overlap)])
+                text = "this chunk over two links at once, without multicast"
+                raise self._offence(i, f"{self._device(switch[i])} {verb} {text}")
 
     def buffers(self) -> None:
         """Switches hold no more chunks at once than fit: each from its first byte received to its last byte sent.
@@ -211,8 +202,7 @@ class _Check:
         begin = begin[order]
         end = begin + t.transmission[row]
         chunk = t.chunk[row]
-        new = np.ones(len(row), np.bool_)
-        new[1:] = (switch[1:] != switch[:-1]) | (chunk[1:] != chunk[:-1])
+        new = np.append(True, (switch[1:] != switch[:-1]) | (chunk[1:] != chunk[:-1]))
         comes_whole = comes & ~t.reduce[row]
         comes_whole[:-1] &= new[1:] | (end[:-1] <= begin[1:])
         new[1:] |= comes_whole[1:] & ~comes[:-1]
@@ -226,9 +216,8 @@ class _Check:
         over = np.cumsum(change[order]) > self.topology.buffer[where[order]]
         if np.any(over):
             k = order[int(np.argmax(over))]
-            name = self.topology.device_text(int(where[k]))
             limit = self.topology.buffer[where[k]]
-            text = f"{name} would hold more chunks than its buffer of {limit}"
+            text = f"{self._device(where[k])} would hold more chunks than its buffer of {limit}"
             raise self._offence(int(row[stays[k % len(stays)]]), text)
 
     def bound(self, bound: Bound | None) -> None:
@@ -247,8 +236,11 @@ class _Check:
             raise VerificationError(f"transfer {i} ({which}): {text}")
 
     def _has_none(self, i: int, when: str) -> VerificationError:
-        sender = self.topology.device_text(int(self.transfers.src[i]))
+        sender = self._device(self.transfers.src[i])
         return self._offence(i, f"{sender} does not have the chunk {when}")
+
+    def _device(self, device: int | np.integer[Any]) -> str:
+        return self.topology.device_text(int(device))
 
     def _offence(self, i: int, text: str) -> VerificationError:
         t = self.transfers

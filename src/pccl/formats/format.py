@@ -13,18 +13,6 @@ from typing import Any
 
 from pccl.errors import PcclError
 
-__all__ = [
-    "ALL_RANKS",
-    "COLLECTIVE",
-    "GROUP",
-    "INSTANCES",
-    "IN_PLACE",
-    "SIZES",
-    "Format",
-    "Option",
-    "load_function",
-]
-
 
 @dataclass(frozen=True)
 class Option:

@@ -16,8 +16,6 @@ from pccl.formats.format import Format, load_function
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
 
-__all__ = ["FORMATS", "CheckResult", "check", "export", "find_format"]
-
 # Each of these declares its formats in a tuple `FORMATS`, without importing anything heavy.
 _MODULES = ("msccl", "mscclpp", "chakra", "perfetto", "tables")
 

@@ -1,4 +1,4 @@
-"""What the writers for both runtimes share: which collective, for which sizes, and a trial before anything is saved."""
+"""What the writers for both runtimes share: options, units, and a trial before anything is saved."""
 
 from __future__ import annotations
 
@@ -7,38 +7,13 @@ from math import gcd
 
 import numpy as np
 
-from pccl.algorithm import Algorithm
-from pccl.collective import Collective
 from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.machine import Problem
 from pccl.units import Bytes, Size, parse, whole
 
-__all__ = [
-    "CHECKED",
-    "chosen_collective",
-    "matrix_of",
-    "positive",
-    "refuse_wrong",
-    "size_of",
-    "unit_of",
-]
-
 # What writers say of a file that has passed its trial.
 CHECKED = "run by the interpreter: exact, without races or deadlock"
-
-
-def chosen_collective(algorithm: Algorithm, which: int | None) -> Collective:
-    """Return the collective to write; a file is for one of them."""
-    count = len(algorithm.collectives)
-    if which is None and count != 1:
-        raise PcclError(
-            f"a file is for one of the {count} collectives, and the algorithm runs {count} at once; say which, counted "
-            "from 0 (collective=0, --collective 0)"
-        )
-    if not 0 <= (which or 0) < count:
-        raise PcclError(f"there is no collective {which}; there are {count}, counted from 0")
-    return algorithm.collectives[which or 0]
 
 
 def positive(value: object, name: str) -> int:

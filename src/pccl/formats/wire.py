@@ -16,22 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from pccl._arrays import Ints, offsets_of
 from pccl.formats import wire_kernels as kernels
 
-__all__ = [
-    "Column",
-    "concat",
-    "constant",
-    "delimited",
-    "digits",
-    "field",
-    "fixed64s",
-    "grouped",
-    "messages",
-    "numbers",
-    "spread",
-    "varint",
-]
-
-VARINT, EIGHT_BYTES, LENGTH = 0, 1, 2  # how the value of a field is written
+# How the value of a field is written.
+VARINT = 0
+EIGHT_BYTES = 1
+LENGTH = 2
+# The least numbers that need two bytes as a varint, three, and so on.
+_LIMITS = np.array([1 << bits for bits in range(7, 64, 7)], np.uint64)
 Bytes = NDArray[np.uint8]
 
 
@@ -167,7 +157,8 @@ def spread(column: Column, rows: NDArray[Any], count: int) -> Column:
 
 
 def _varints(values: NDArray[Any]) -> Column:
-    values, lengths = values.astype(np.uint64), np.empty(len(values), np.int64)
-    data = np.empty(kernels.measure_varints(values, lengths), np.uint8)
+    values = values.astype(np.uint64)
+    lengths = np.searchsorted(_LIMITS, values, side="right") + 1
+    data = np.empty(lengths.sum(), np.uint8)
     kernels.write_varints(values, data)
     return Column(((data, lengths),))

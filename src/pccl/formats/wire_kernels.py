@@ -8,22 +8,7 @@ from numpy.typing import NDArray
 from pccl._arrays import Bits, Ints
 from pccl._kernels import kernel
 
-__all__ = ["measure_varints", "place", "write_varints"]
-
 Bytes = NDArray[np.uint8]
-
-
-@kernel
-def measure_varints(values: Bits, lengths: Ints) -> int:
-    """How many bytes each number takes, and all of them together."""
-    total = 0
-    for i in range(len(values)):
-        rest, length = values[i] >> np.uint64(7), 1
-        while rest != 0:
-            rest, length = rest >> np.uint64(7), length + 1
-        lengths[i] = length
-        total += length
-    return total
 
 
 @kernel
@@ -34,7 +19,8 @@ def write_varints(values: Bits, out: Bytes) -> None:
         rest = values[i]
         while rest > np.uint64(127):
             out[at] = np.uint8(rest & np.uint64(127) | np.uint64(128))
-            rest, at = rest >> np.uint64(7), at + 1
+            rest >>= np.uint64(7)
+            at += 1
         out[at] = np.uint8(rest)
         at += 1
 

@@ -10,8 +10,6 @@ from pccl._arrays import Column
 from pccl.topology import Topology, fully_connected, ring, switch
 from pccl.units import BytesPerSecond, Picoseconds
 
-__all__ = ["network_file"]
-
 # In the order of preference: a ring of two is both of the first.
 _BLOCKS: dict[str, Any] = {"FullyConnected": fully_connected, "Ring": ring, "Switch": switch}
 

@@ -34,8 +34,6 @@ from pccl.formats.wire import (
     varint,
 )
 
-__all__ = ["write"]
-
 # What the files of the ranks begin with.
 TRACE = "collective"
 WORKLOAD = "workload"

@@ -2,15 +2,14 @@
 
 deliveries   what NPUs deliver to one another: transfers followed through switches
 program      what the ranks of a collective do: messages, copies, and what waits for what
-places       where ranks keep chunks in their buffers
 ordering     what has to wait for what
-lower        lower(): from an algorithm to a program
+lower        lower(): from an algorithm to a program, and where ranks keep chunks in their buffers
 """
 
 from __future__ import annotations
 
 from pccl.formats.lowering.deliveries import Deliveries, follow
-from pccl.formats.lowering.lower import lower
+from pccl.formats.lowering.lower import chosen_collective, lower
 from pccl.formats.lowering.program import INPUT, OUTPUT, SCRATCH, Copies, Messages, Program
 
 __all__ = [
@@ -21,6 +20,7 @@ __all__ = [
     "Deliveries",
     "Messages",
     "Program",
+    "chosen_collective",
     "follow",
     "lower",
 ]

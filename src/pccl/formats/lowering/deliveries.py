@@ -14,12 +14,11 @@ import numpy as np
 
 from pccl._arrays import Bools, Column, Ints, offsets_by_owner, offsets_of, take_rows
 from pccl.algorithm import Algorithm
+from pccl.algorithm.kernels import Moves
 from pccl.algorithm.timing import find_inputs
 from pccl.errors import PcclError
-from pccl.formats.lowering import delivery_kernels as kernels
-from pccl.formats.lowering.delivery_kernels import Arrivals, Decisions, Holdings, Moves, Sources
-
-__all__ = ["Deliveries", "feeds", "follow"]
+from pccl.formats.lowering import kernels
+from pccl.formats.lowering.kernels import Arrivals, Decisions, Holdings, Sources
 
 
 @dataclass(frozen=True, eq=False)

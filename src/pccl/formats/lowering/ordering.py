@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pccl._arrays import Bools, Column, Ints, offsets_by_owner
-from pccl.formats.lowering.ordering_kernels import order_events
+from pccl._arrays import Bools, Column, Ints, inverse, offsets_by_owner
+from pccl.formats.lowering.kernels import order_events
 from pccl.formats.lowering.program import INPUT, OUTPUT, Copies, Messages
-
-__all__ = ["order_of", "sorted_events"]
 
 
 class _Accesses(NamedTuple):
@@ -114,8 +112,7 @@ def sorted_events(time: Ints, before: Ints, after: Ints) -> Ints:
     """
     count = len(time)
     by_time = np.argsort(time, kind="stable")
-    number = np.empty(count, np.int64)
-    number[by_time] = np.arange(count)
+    number = inverse(by_time)
     followers = number[after[np.argsort(number[before], kind="stable")]]
     offsets = offsets_by_owner(number[before], count)
     missing = np.bincount(followers, minlength=count)

@@ -8,8 +8,6 @@ from pccl._arrays import Bools, Ints
 from pccl.collective import Collective
 from pccl.units import Bytes
 
-__all__ = ["INPUT", "OUTPUT", "SCRATCH", "Copies", "Messages", "Program"]
-
 # The buffers of a rank.
 INPUT = 0
 OUTPUT = 1

@@ -13,8 +13,8 @@ import numpy as np
 from pccl._arrays import Bools, Ints, inverse, offsets_by_owner, offsets_of
 from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import Program
+from pccl.formats.lowering.kernels import find_waits
 from pccl.formats.lowering.ordering import sorted_events
-from pccl.formats.lowering.ordering_kernels import find_waits
 from pccl.formats.msccl.lanes import choose_lanes, split_lanes
 from pccl.formats.msccl.operations import (
     RECEIVING,

@@ -15,7 +15,7 @@ from pccl.algorithm import Algorithm
 from pccl.collective import AllToAllV, Collective
 from pccl.collective.groups import format_group
 from pccl.errors import PcclError
-from pccl.formats.lowering import Program, lower
+from pccl.formats.lowering import Program, chosen_collective, lower
 from pccl.formats.machine import BY_NAME, Kind
 from pccl.formats.msccl.file import MOST_CHARACTERS
 from pccl.formats.msccl.interpreter import find_problems
@@ -25,7 +25,6 @@ from pccl.formats.msccl.threadblocks import Threadblocks, arrange
 from pccl.formats.msccl.units import Units
 from pccl.formats.runtime_files import (
     CHECKED,
-    chosen_collective,
     matrix_of,
     positive,
     refuse_wrong,

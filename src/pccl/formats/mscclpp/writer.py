@@ -13,7 +13,7 @@ import numpy as np
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
 from pccl.errors import PcclError
-from pccl.formats.lowering import Program, lower
+from pccl.formats.lowering import Program, chosen_collective, lower
 from pccl.formats.mscclpp.assembly import Json, assemble
 from pccl.formats.mscclpp.batches import Batches
 from pccl.formats.mscclpp.interpreter import execute
@@ -23,7 +23,6 @@ from pccl.formats.mscclpp.rules import MAX_OPS, MAX_THREADS
 from pccl.formats.mscclpp.schedule import arrange
 from pccl.formats.runtime_files import (
     CHECKED,
-    chosen_collective,
     matrix_of,
     positive,
     refuse_wrong,

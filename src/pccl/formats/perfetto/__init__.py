@@ -1,8 +1,4 @@
-"""Traces for ui.perfetto.dev.
-
-history   what happens on links over time
-writer    write(): the trace
-"""
+"""Traces for ui.perfetto.dev; ``writer`` writes them."""
 
 from __future__ import annotations
 

@@ -6,17 +6,18 @@ A link is busy while it is held; a chunk arrives when the latency of the link ha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from pccl._arrays import Column as Values
-from pccl._arrays import Ints, offsets_by_owner, take_rows
+from pccl._arrays import Ints, inverse, offsets_by_owner, take_rows
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
+from pccl.algorithm.holding import held_time
 from pccl.errors import PcclError
-from pccl.formats.perfetto.history import History, history_of
+from pccl.formats.lowering.deliveries import feeds
 from pccl.formats.wire import (
     Column,
     concat,
@@ -31,8 +32,6 @@ from pccl.formats.wire import (
 )
 from pccl.topology import Topology
 from pccl.topology.core import ABSENT
-
-__all__ = ["write"]
 
 # Picoseconds of a unit of the trace, which viewers take for a nanosecond.
 PICOSECONDS = {"ns": 1000, "ps": 1}
@@ -106,12 +105,28 @@ def write(
         raise PcclError(f"there is no unit {unit!r}; there are {', '.join(PICOSECONDS)}")
     if not 1 <= intervals <= 100_000:
         raise PcclError(f"intervals must be from 1 to 100,000, not {intervals}")
-    shown = history_of(algorithm, merge=merge, intervals=intervals, most=MOST_SLICES)
+    count = len(algorithm.transfers)
+    if not merge and count > MOST_SLICES:
+        raise PcclError(
+            f"{count:,} transfers are more than viewers can show ({MOST_SLICES:,} for this format); "
+            "merge=True (--merge) joins those that follow one another on a link"
+        )
+    slices = _slices(algorithm, merge)
+    count = len(slices.track)
+    if count > MOST_SLICES:
+        raise PcclError(
+            f"even merged, {count:,} slices are more than viewers can show ({MOST_SLICES:,})"
+        )
+    # Pairs of slices between which a chunk is handed on.
+    arrows = np.zeros((2, 0), np.int64)
+    if not merge:
+        arrows = inverse(slices.first)[np.stack(feeds(algorithm))]
     with replacing(path) as file:
         file.write(b"".join(_heads(algorithm)))
-        _write_slices(file, shown, PICOSECONDS[unit])
-        file.write(_counters(shown, PICOSECONDS[unit]).render().data)
-    return {"slices": f"{len(shown.slices):,}", "arrows": f"{len(shown.before):,}"}
+        for events in _events(algorithm, slices, arrows, PICOSECONDS[unit]):
+            file.write(events.render().data)
+        file.write(_counters(algorithm, intervals, PICOSECONDS[unit]).render().data)
+    return {"slices": f"{count:,}", "arrows": f"{arrows.shape[1]:,}"}
 
 
 # --- what there is: names and tracks ----------------------------------------------------------------------------------
@@ -166,39 +181,92 @@ def _packet(content: bytes) -> bytes:
 # --- what happens -----------------------------------------------------------------------------------------------------
 
 
-def _write_slices(file: BinaryIO, shown: History, unit: int) -> None:
-    """Write begins and ends in the order of time; where they coincide, in the order in which a link serves."""
-    slices = shown.slices
+@dataclass(frozen=True)
+class _Slices:
+    """Times at which links are held, ordered by link and time; those of one link do not overlap.
+
+    Attributes
+    ----------
+    track, begin, end
+        The track of the link that is held, from when until when (picoseconds).
+    first
+        The first transfer of the slice.
+    count
+        How many transfers it stands for: one, unless transfers that follow one another were merged.
+    bytes
+        How much is transferred in it.
+    """
+
+    track: Ints
+    begin: Ints
+    end: Ints
+    first: Ints
+    count: Ints
+    bytes: Ints
+
+
+def _slices(algorithm: Algorithm, merge: bool) -> _Slices:
+    """Return a slice per transfer, or per run of transfers that follow one another; raise if that cannot be shown."""
+    t = algorithm.transfers
+    order = np.lexsort((t.start, t.link))
+    link = t.link[order]
+    begin = t.start[order]
+    end = begin + t.hold[order]
+    same = link[1:] == link[:-1]
+    for wrong, text in (
+        (np.flatnonzero(begin < 0), "starts before time zero"),
+        (np.flatnonzero(same & (begin[1:] < end[:-1])) + 1, "starts while its link is held"),
+    ):
+        if len(wrong):
+            chunk = t.chunk[order[wrong[0]]]
+            where = algorithm.topology.link_text(int(link[wrong[0]]))
+            raise PcclError(
+                f"cannot show this algorithm, which is wrong: chunk {chunk} over {where} {text}"
+            )
+    joined = np.zeros(len(order), np.bool_)
+    if merge:
+        joined[1:] = same & (begin[1:] == end[:-1])
+    first = np.flatnonzero(~joined)
+    count = np.diff(first, append=len(order))
+    return _Slices(
+        track=link[first] + np.int64(_first_link(algorithm.topology)),
+        begin=begin[first],
+        end=end[first + count - 1],
+        first=order[first],
+        count=count,
+        bytes=np.add.reduceat(t.bytes[order], first),
+    )
+
+
+def _events(algorithm: Algorithm, slices: _Slices, arrows: Ints, unit: int) -> Iterator[Column]:
+    """Yield begins and ends in the order of time; where they coincide, in the order in which a link serves."""
     time = np.stack([slices.begin, slices.end], axis=1).ravel() // unit
     order = np.argsort(time, kind="stable")
+    # Which arrows begin at each slice, and which end there.
     flows = {
-        _FLOW: _arrows(shown.before, len(slices)),
-        _LAST_FLOW: _arrows(shown.after, len(slices)),
+        tag: (offsets_by_owner(ends, len(slices.track)), np.argsort(ends, kind="stable"))
+        for tag, ends in zip((_FLOW, _LAST_FLOW), arrows, strict=True)
     }
     for first in range(0, len(order), _BLOCK):
         event = order[first : first + _BLOCK]
         begins = np.flatnonzero(event % 2 == 0)
         ends = np.flatnonzero(event % 2 == 1)
-        begun = _begins(shown, event[begins] // 2, flows)
-        ended = _event(_END, shown, event[ends] // 2)
+        begun = _begins(algorithm, slices, event[begins] // 2, flows)
+        ended = _event(_END, slices.track[event[ends] // 2])
         both = concat(spread(begun, begins, len(event)), spread(ended, ends, len(event)))
-        file.write(_packets(time[event], both).render().data)
+        yield _packets(time[event], both)
 
 
-def _arrows(slices: Ints, count: int) -> tuple[Ints, Ints]:
-    """Return the arrows of each slice: those of slice `i` are ``arrows[offsets[i]:offsets[i + 1]]``."""
-    return offsets_by_owner(slices, count), np.argsort(slices, kind="stable")
-
-
-def _begins(shown: History, rows: Ints, flows: dict[int, tuple[Ints, Ints]]) -> Column:
-    slices = shown.slices
+def _begins(
+    algorithm: Algorithm, slices: _Slices, rows: Ints, flows: dict[int, tuple[Ints, Ints]]
+) -> Column:
     count = slices.count[rows]
     values: dict[str, Values] = {"bytes": slices.bytes[rows]}
     if np.any(slices.count > 1):
         values["transfers"] = count
         name = concat(digits(count), constant(b" transfers", len(rows)))
     else:
-        t = shown.algorithm.transfers
+        t = algorithm.transfers
         first = slices.first[rows]
         chunk = t.chunk[first]
         values["piece"] = t.conditions.piece[chunk]
@@ -206,27 +274,19 @@ def _begins(shown: History, rows: Ints, flows: dict[int, tuple[Ints, Ints]]) -> 
         values["reduce"] = t.reduce[first]
         values["collective"] = t.conditions.collective[chunk] + 1
         name = concat(constant(b"chunk ", len(rows)), digits(chunk))
-    return concat(
-        _event(_BEGIN, shown, rows),
-        messages(_NAME, name),
-        *(_argument(name, column) for name, column in values.items()),
-        *(_flow(tag, arrows, rows) for tag, arrows in flows.items()),
-    )
+    parts = [_event(_BEGIN, slices.track[rows]), messages(_NAME, name)]
+    for number, (name_of, tag) in enumerate(_ARGUMENTS.items(), 1):
+        if name_of in values:
+            named = constant(field(1, number), len(rows))
+            parts.append(messages(_ANNOTATION, concat(named, numbers(tag, values[name_of]))))
+    for tag, arrows in flows.items():
+        offsets, taken = take_rows(*arrows, rows)
+        parts.append(grouped(fixed64s(tag, taken + 1), np.diff(offsets)))
+    return concat(*parts)
 
 
-def _event(kind: int, shown: History, rows: Ints) -> Column:
-    track = shown.slices.link[rows].astype(np.int64) + _first_link(shown.algorithm.topology)
-    return concat(constant(field(_TYPE, kind), len(rows)), numbers(_TRACK_UUID, track))
-
-
-def _argument(name: str, values: Values) -> Column:
-    named = constant(field(1, list(_ARGUMENTS).index(name) + 1), len(values))
-    return messages(_ANNOTATION, concat(named, numbers(_ARGUMENTS[name], values)))
-
-
-def _flow(tag: int, arrows: tuple[Ints, Ints], rows: Ints) -> Column:
-    offsets, taken = take_rows(*arrows, rows)
-    return grouped(fixed64s(tag, taken + 1), np.diff(offsets))
+def _event(kind: int, track: Ints) -> Column:
+    return concat(constant(field(_TYPE, kind), len(track)), numbers(_TRACK_UUID, track))
 
 
 def _packets(time: Ints, event: Column) -> Column:
@@ -235,12 +295,21 @@ def _packets(time: Ints, event: Column) -> Column:
     return messages(_PACKET, content)
 
 
-def _counters(shown: History, unit: int) -> Column:
-    """Return the load of every device that ever sends, and of all links."""
-    busy = np.flatnonzero(np.any(shown.load > 0, axis=1))
-    moment = np.repeat(np.arange(len(shown.moments)), len(busy))
-    device = np.tile(busy, len(shown.moments))
-    track = numbers(_TRACK_UUID, device + _first_load(shown.algorithm.topology))
-    value = fixed64s(_VALUE, np.round(shown.load[device, moment] * 100, 3))
-    event = concat(constant(field(_TYPE, _COUNTER), len(device)), track, value)
-    return _packets(shown.moments[moment] // unit, event)
+def _counters(algorithm: Algorithm, intervals: int, unit: int) -> Column:
+    """Return which share of its links is held, interval by interval, for every device that ever sends and for all."""
+    t = algorithm.transfers
+    topology = algorithm.topology
+    devices = topology.num_devices
+    end = int((t.start + t.hold).max(initial=0))
+    width = max(-(-end // intervals), 1)
+    held = held_time(t.src, t.start, t.hold, rows=devices, intervals=intervals, width=width)
+    held = np.vstack([held, held.sum(axis=0)])
+    links = np.append(np.bincount(topology.src, minlength=devices), topology.num_links)
+    # A counter keeps its last value, so that there is one more moment, when nothing is held.
+    load = np.pad(held / (width * np.maximum(links, 1))[:, None], ((0, 0), (0, 1)))
+    busy = np.flatnonzero(np.any(load > 0, axis=1))
+    moment = np.repeat(np.arange(intervals + 1), len(busy))
+    device = np.tile(busy, intervals + 1)
+    value = fixed64s(_VALUE, np.round(load[device, moment] * 100, 3))
+    event = concat(_event(_COUNTER, device + _first_load(topology)), value)
+    return _packets(moment * width // unit, event)

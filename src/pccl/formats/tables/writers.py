@@ -22,8 +22,6 @@ from pccl.algorithm import Algorithm, Transfers
 from pccl.algorithm.json_file import save_json
 from pccl.errors import PcclError
 
-__all__ = ["columns", "write_csv", "write_json", "write_parquet"]
-
 # Rows that are turned into objects at a time.
 _BLOCK = 200_000
 
