@@ -2,8 +2,8 @@
 
 Every workload runs in a process of its own, after kernels are compiled, on one core; CPU time is the best of several
 runs. Links are exclusive, as in the paper, so that time goes in steps (one chunk over one link); beside them stands the
-proven bound. The last
-column is the same search without the restriction to shortest routes, which is the paper's own method.
+proven bound. The last column is the same search without the restriction to shortest routes, which is the paper's own
+method. ``--against FOLDER`` measures another checkout in turn with this one, and says what has become slower.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -20,6 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pccl
+
+HERE = Path(__file__).parents[1]
+ROUNDS = 2  # of measuring both checkouts; the best counts
+TOLERATED = 0.1
+CLOCK = 0.001  # seconds: what is shorter cannot be told apart
 
 
 @dataclass(frozen=True)
@@ -96,16 +102,57 @@ def measure(workload: Workload) -> dict[str, float]:
     return result
 
 
+def measure_apart(number: int, folder: Path) -> dict[str, float]:
+    """Run one workload in a process of its own, with the sources of a checkout."""
+    output = subprocess.run(
+        [sys.executable, "-m", "benchmarks.speed", "--only", str(number)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder / "src")},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    figures: dict[str, float] = json.loads(output.stdout)
+    return figures
+
+
+def compare(other: Path) -> None:
+    """Print CPU times here beside those of another checkout, both measured in turn; exits non-zero if slower."""
+    slower = []
+    for number, workload in enumerate(WORKLOADS):
+        runs = [[measure_apart(number, folder) for folder in (HERE, other)] for _ in range(ROUNDS)]
+        for figure in ("seconds", "any", "verify", "save", "load"):
+            if figure not in runs[0][0]:
+                continue
+            ours, theirs = (min(run[side][figure] for run in runs) for side in (0, 1))
+            print(
+                f"{workload.name:<22} {figure:<8} {ours:9.4f} {theirs:9.4f} {ours / theirs:6.2f}",
+                flush=True,
+            )
+            if ours > (1 + TOLERATED) * theirs + CLOCK:
+                slower.append(f"{workload.name} ({figure})")
+    if slower:
+        raise SystemExit(f"slower than there: {', '.join(slower)}")
+
+
 def main() -> None:
     """Print the table; exits non-zero if a promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", type=int, help="run one workload here, print its figures as JSON")
     parser.add_argument(
-        "--only", type=int, help="run one workload here and print its figures as JSON"
+        "--against", type=Path, help="compare with another checkout, such as a worktree of HEAD~1"
     )
-    only = parser.parse_args().only
-    if only is not None:
-        print(json.dumps(measure(WORKLOADS[only])))
-        return
+    given = parser.parse_args()
+    if given.only is not None:
+        print(json.dumps(measure(WORKLOADS[given.only])))
+    elif given.against is not None:
+        compare(given.against.resolve())
+    else:
+        print_table()
+
+
+def print_table() -> None:
+    """Print what everything takes; exits non-zero if a promise is broken."""
     columns = ("All-to-All on", "steps", "bound", "CPU s", "limit", "paper", "peak GiB", "verify s", "save s", "load s",
                "file MB", "any route: steps, CPU s")  # fmt: skip
     widths = (21, 7, 6, 8, 6, 9, 8, 8, 6, 6, 7, 23)
@@ -115,13 +162,7 @@ def main() -> None:
     )
     broken = []
     for number, workload in enumerate(WORKLOADS):
-        output = subprocess.run(
-            [sys.executable, "-m", "benchmarks.speed", "--only", str(number)],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        r = json.loads(output.stdout)
+        r = measure_apart(number, HERE)
         any_route = f"{r['any_steps']:,.0f}, {r['any']:.3g}" if "any" in r else "-"
         limit = "-" if math.isinf(workload.most_seconds) else f"{workload.most_seconds:g}"
         row = (workload.name, f"{r['steps']:,.0f}", f"{r['bound']:,.0f}", f"{r['seconds']:.4f}", limit,
