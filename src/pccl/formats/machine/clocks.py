@@ -6,8 +6,6 @@ import numpy as np
 
 from pccl._arrays import Indices
 
-__all__ = ["Clock", "Line"]
-
 # Per line: all its events up to this number are complete.
 Clock = Indices
 

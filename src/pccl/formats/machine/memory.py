@@ -14,8 +14,6 @@ import numpy as np
 from pccl._arrays import Column
 from pccl.formats.machine.clocks import Line
 
-__all__ = ["Conflict", "Memory"]
-
 # A line, and the number of an event on it.
 Access = tuple[int, int]
 _NOBODY: Access = (0, -1)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-__all__ = ["Kind", "Place", "Problem", "Problems"]
-
 
 class Kind(Enum):
     """What sort of problem it is."""

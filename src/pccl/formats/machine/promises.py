@@ -14,8 +14,6 @@ from pccl.errors import CollectiveError, FormatError
 from pccl.formats.machine.memory import Memory
 from pccl.units import Bytes
 
-__all__ = ["BY_NAME", "promise_of", "unfit_buffers", "wrong_outputs"]
-
 # The collectives by their names in the files of runtimes.
 BY_NAME: Mapping[str, type[Collective]] = {
     kind.nccl_name: kind for kind in COLLECTIVES.values() if kind.nccl_name is not None

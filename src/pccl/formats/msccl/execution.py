@@ -18,8 +18,6 @@ from pccl.formats.machine import Kind, Place, Problem
 from pccl.formats.msccl.file import Step, XmlAlgorithm
 from pccl.formats.msccl.rules import RECEIVES, SENDS, where
 
-__all__ = ["DEPENDENCY", "Execution", "Node", "connect"]
-
 # Sender, receiver, channel.
 Connection = tuple[int, int, int]
 

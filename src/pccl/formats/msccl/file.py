@@ -6,7 +6,6 @@ They have no XML parser but hand-written readers, which reject much of XML and t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,10 @@ from typing import Any
 from pccl.errors import FormatError
 from pccl.formats.machine import Kind, Problem, Problems
 
-__all__ = [
-    "MOST_CHARACTERS",
-    "Gpu",
-    "Purpose",
-    "Step",
-    "Threadblock",
-    "XmlAlgorithm",
-    "parse",
-    "read",
-]
-
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.-]*)([^<>]*)>")
 _ATTRIBUTE = re.compile(r' *([A-Za-z_][\w.-]*) *= *"([^"]*)"')
-# What is inside a tag when nothing is wrong with it.
-_USUAL = re.compile(r'(?: *[A-Za-z_][\w.-]* *= *"[^"\n\t]*")* *')
+# What is inside a tag, but for values, when nothing is wrong with it.
+_USUAL = re.compile(r'(?: *[A-Za-z_][\w.-]* *= *"")* *')
 # What fits 64 bits, about.
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -140,24 +128,28 @@ def parse(text: str, may_lack: tuple[str, ...] = ()) -> tuple[XmlAlgorithm | Non
     """
     reader = _Reader(text, may_lack)
     reader.run()
-    return reader.algorithm, list(reader.problems)
+    return next(iter(reader.algorithms), None), list(reader.problems)
 
 
-# Per element: the element that it must be in, what it becomes, and where that is kept in the one around it.
-_ELEMENTS: dict[str, tuple[str | None, Any, str]] = {
-    "algo": (None, XmlAlgorithm, ""),
+# Per element: the element that it must be in, what it becomes, and where that is kept in the one around it. The reader
+# itself is around the first.
+_ELEMENTS: dict[str, tuple[str, Any, str]] = {
+    "algo": ("", XmlAlgorithm, "algorithms"),
     "gpu": ("algo", Gpu, "gpus"),
     "tb": ("gpu", Threadblock, "threadblocks"),
     "step": ("tb", Step, "steps"),
     "pccl": ("algo", None, "purpose"),
 }
-# Per element: its attributes in their order.
-_NAMES = {
-    name: tuple(column.name for column in fields(made) if column.default_factory is MISSING)
+# Per element: its attributes in their order, and what they are taken for where they are missing; words are empty.
+_DEFAULTS = {
+    name: {
+        column.name: "" if column.type == "str" else "0"
+        for column in fields(made)
+        if column.default_factory is MISSING
+    }
     for name, (_, made, _) in _ELEMENTS.items()
     if made
 }
-_WORDS = frozenset({"name", "proto", "coll", "type", "srcbuf", "dstbuf"})
 
 
 class _Wholes(dict[str, int | None]):
@@ -168,59 +160,71 @@ class _Wholes(dict[str, int | None]):
         return self[text]
 
 
+class _Names(dict[tuple[str, ...], list[str] | None]):
+    """The names of attributes by what is around their values, which is the same in most tags of an element."""
+
+    def __missing__(self, around: tuple[str, ...]) -> list[str] | None:
+        text = '""'.join(around)
+        usual = _USUAL.fullmatch(text)
+        self[around] = [name for name, _ in _ATTRIBUTE.findall(text)] if usual else None
+        return self[around]
+
+
 class _Reader:
     """Builds the elements as their tags come."""
 
     def __init__(self, text: str, may_lack: tuple[str, ...]) -> None:
-        self.text = text
+        self.text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
         self.may_lack = may_lack
         self.problems = Problems()
-        self.algorithm: XmlAlgorithm | None = None
+        self.algorithms: list[XmlAlgorithm] = []
         # The elements that are open, with what they have become if they are known and where they should be.
-        self.open: list[tuple[str, Any]] = []
+        self.open: list[tuple[str, Any]] = [("", self)]
+        # Where it is reading, and up to where it has counted lines, which only problems need.
+        self.position = 0
+        self.counted = 0
         self.line = 1
+        self.names = _Names()
         self.wholes = _Wholes()
 
     def run(self) -> None:
-        for ends, name, inside, empty in self._tags():
-            attributes = self._attributes(inside)
+        text = self.text
+        end = 0
+        for match in _TAG.finditer(text):
+            self._pass(end, match.start())
+            self.position = match.start()
+            end = match.end()
+            ends, name, inside = match.groups()
+            if "\n" in inside:
+                self._problem("there is a newline inside a tag, which the runtimes reject")
+            attributes = self._attributes(inside.removesuffix("/"))
             if ends:
-                if not self.open or self.open.pop()[0] != name:
+                if self.open[-1][0] != name:
                     self._problem(f"</{name}> closes nothing that is open")
                     return
+                self.open.pop()
                 continue
-            if not self.open and self.algorithm is None and name != "algo":
+            if not self.algorithms and len(self.open) == 1 and name != "algo":
                 self._problem(f"the first element is {name!r}; the runtimes want 'algo'")
                 return
             made = self._element(name, attributes)
-            if not empty:
+            if not inside.endswith("/"):
                 self.open.append((name, made))
-        if self.algorithm is None:
+        self._pass(end, len(text))
+        self.position = len(text)
+        if not self.algorithms:
             self._problem("there is no element 'algo'")
-        elif self.open:
+        elif len(self.open) > 1:
             self._problem(f"<{self.open[-1][0]}> is not closed")
 
-    def _tags(self) -> Iterator[tuple[str, str, str, bool]]:
-        text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), self.text)
-        position = 0
-        for match in _TAG.finditer(text):
-            self._between(text[position : match.start()])
-            ends, name, inside = match.groups()
-            lines = inside.count("\n")
-            if lines:
-                self._problem("there is a newline inside a tag, which the runtimes reject")
-            yield ends, name, inside.removesuffix("/"), inside.endswith("/")
-            self.line += lines
-            position = match.end()
-        self._between(text[position:])
-
-    def _between(self, text: str) -> None:
-        # Mostly, there is nothing but the end of a line, and spaces.
+    def _pass(self, begin: int, end: int) -> None:
+        """Pass over what is between tags: mostly nothing but the end of a line, and spaces."""
+        text = self.text[begin:end]
         if not text.strip(" \n"):
-            self.line += text.count("\n")
             return
-        for i, line in enumerate(text.split("\n")):
-            self.line += i > 0
+        for line in text.split("\n"):
+            self.position = begin
+            begin += len(line) + 1
             if "\t" in line:
                 self._problem("there is a tab, which the runtimes reject")
             words = line.strip()
@@ -229,9 +233,14 @@ class _Reader:
                 self._problem(f"there is {what} between tags, which the runtimes reject")
 
     def _attributes(self, text: str) -> dict[str, str]:
-        if not _USUAL.fullmatch(text):
+        pieces = text.split('"')
+        values = pieces[1::2]
+        names = self.names[tuple(pieces[::2])]
+        if names is None or len(names) != len(values) or "\t" in text or "\n" in text:
             text = self._mended(text)
-        found = _ATTRIBUTE.findall(text)
+            found = _ATTRIBUTE.findall(text)
+        else:
+            found = list(zip(names, values, strict=True))
         if len(found) > _MOST_ATTRIBUTES:
             self._problem(
                 f"a tag has {len(found)} attributes; the runtimes keep {_MOST_ATTRIBUTES}"
@@ -262,19 +271,16 @@ class _Reader:
         if name not in _ELEMENTS:
             return None
         parent, made, kept = _ELEMENTS[name]
-        outer, around = self.open[-1] if self.open else (None, None)
-        if outer != parent or (parent and around is None) or (not parent and self.algorithm):
-            inside = " ".join(f"<{outer}>" for outer, _ in self.open) or "nothing"
+        outer, around = self.open[-1]
+        if outer != parent or around is None or (around is self and self.algorithms):
+            inside = " ".join(f"<{outer}>" for outer, _ in self.open[1:]) or "nothing"
             self._problem(f"<{name}> is out of place, inside {inside}")
             return None
         if made is None:
             self._read_purpose(getattr(around, kept), attributes)
             return None
         element = made(*self._values(name, attributes))
-        if parent:
-            getattr(around, kept).append(element)
-        else:
-            self.algorithm = element
+        getattr(around, kept).append(element)
         return element
 
     def _read_purpose(self, purpose: Purpose, attributes: dict[str, str]) -> None:
@@ -293,27 +299,30 @@ class _Reader:
 
     def _values(self, element: str, attributes: dict[str, str]) -> list[Any]:
         """The attributes of an element in their order; what is wrong or missing is taken as the runtimes would."""
-        names = _NAMES[element]
-        if not attributes.keys() >= {*names}:
-            for name in names:
+        defaults = _DEFAULTS[element]
+        if not attributes.keys() >= defaults.keys():
+            for name in defaults:
                 if name not in attributes and name not in self.may_lack:
                     self._problem(
                         f"<{element}> lacks {name!r}, for which the runtimes ignore or reject the file"
                     )
-            attributes = {name: "" if name in _WORDS else "0" for name in names} | attributes
+            attributes = defaults | attributes
         wholes = self.wholes
         values = [
-            attributes[name] if name in _WORDS else wholes[attributes[name]] for name in names
+            wholes[attributes[name]] if default else attributes[name]
+            for name, default in defaults.items()
         ]
-        if None in values:
-            for name, value in zip(names, values, strict=True):
-                if value is None:
-                    text = attributes[name][:20]
-                    self._problem(
-                        f"{name}={text!r} of <{element}> is not a whole number; the runtimes would take it for 0"
-                    )
-            values = [0 if value is None else value for value in values]
+        while None in values:
+            wrong = values.index(None)
+            values[wrong] = 0
+            name = [*defaults][wrong]
+            self._problem(
+                f"{name}={attributes[name][:20]!r} of <{element}> is not a whole number; the runtimes would take it "
+                "for 0"
+            )
         return values
 
     def _problem(self, text: str) -> None:
+        self.line += self.text.count("\n", self.counted, self.position)
+        self.counted = self.position
         self.problems.add(Kind.TEXT, f"line {self.line}: {text}")

@@ -20,14 +20,12 @@ from pccl.errors import FormatError, TopologyError, VerificationError
 from pccl.formats.machine import BY_NAME, Kind, Line, Memory, Problem
 from pccl.formats.msccl.execution import Execution, Node, connect
 from pccl.formats.msccl.file import XmlAlgorithm, read
-from pccl.formats.msccl.interpreter import Machine, beyond_buffers, buffer_sizes
-from pccl.formats.msccl.rules import broken_parts
+from pccl.formats.msccl.interpreter import Machine, buffer_sizes
+from pccl.formats.msccl.rules import beyond_buffers, broken_parts
 from pccl.formats.msccl.targets import CHOSEN, DEPTHS, plain_name
 from pccl.network import NEVER, network, price_table
 from pccl.topology import Topology
 from pccl.units import Bytes, Size, parse
-
-__all__ = ["import_msccl"]
 
 # Older files lack these.
 _LATER = ("outofplace", "minBytes", "maxBytes")

@@ -7,7 +7,7 @@ out of place as the file says, no race and exact results on numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,8 @@ from pccl.formats.machine import (
 )
 from pccl.formats.msccl.execution import DEPENDENCY, Execution, Node, connect
 from pccl.formats.msccl.file import XmlAlgorithm, parse, read
-from pccl.formats.msccl.rules import READS, WRITES, broken_rules, where
+from pccl.formats.msccl.rules import READS, WRITES, beyond_buffers, broken_rules
 from pccl.formats.msccl.targets import DEPTHS, find_target, plain_name
-
-__all__ = ["Machine", "beyond_buffers", "buffer_sizes", "check", "find_problems"]
 
 
 def check(path: str | Path, **options: Any) -> tuple[list[str], dict[str, str]]:
@@ -141,26 +139,6 @@ def buffer_sizes(algorithm: XmlAlgorithm, promise: Promise, unit: int = 1) -> li
             )
         )
     ]
-
-
-def beyond_buffers(
-    algorithm: XmlAlgorithm, sizes: Sequence[Mapping[str, int]]
-) -> Iterator[Problem]:
-    """Find steps that reach beyond the buffers that there are, although not beyond those that the file says."""
-    for gpu in algorithm.gpus:
-        for tb in gpu.threadblocks:
-            for index, step in enumerate(tb.steps):
-                reads = (step.type in READS, step.srcbuf, step.srcoff)
-                writes = (step.type in WRITES, step.dstbuf, step.dstoff)
-                for _, buffer, offset in (access for access in (reads, writes) if access[0]):
-                    end, size = offset + step.cnt, sizes[gpu.id][buffer]
-                    if end > size:
-                        place = Place(gpu.id, tb.id, index)
-                        text = (
-                            f"{where(place)}: {buffer}[{offset}:{end}] is outside the buffer, which has {size} of "
-                            f"{algorithm.nchunksperloop} chunks"
-                        )
-                        yield Problem(Kind.RULE, text, place)
 
 
 def _run(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pccl._arrays import Bools, Ints
 from pccl._kernels import kernel
 
-__all__ = ["cut_groups", "find_windows"]
-
 
 @kernel
 def find_windows(

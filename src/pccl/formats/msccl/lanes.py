@@ -16,8 +16,6 @@ from pccl.formats.msccl.operations import Lanes
 from pccl.formats.msccl.runs import Runs
 from pccl.formats.msccl.targets import Target
 
-__all__ = ["choose_lanes", "split_lanes"]
-
 ENOUGH = 64  # threadblocks of a rank; all of them run at once, and take compute units from whatever else does
 
 

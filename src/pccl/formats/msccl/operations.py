@@ -12,18 +12,6 @@ from pccl.formats.msccl.runs import Runs
 from pccl.formats.msccl.targets import MOST_COUNT
 from pccl.formats.msccl.units import Units
 
-__all__ = [
-    "COPYING",
-    "RECEIVING",
-    "SENDING",
-    "TYPES",
-    "Lanes",
-    "Operations",
-    "needs_of",
-    "operations",
-]
-
-
 RECEIVING, SENDING, COPYING = 0, 1, 2  # ways
 TYPES = ("s", "r", "rrc", "cpy")
 

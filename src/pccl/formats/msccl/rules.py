@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pccl.formats.machine import BY_NAME, Kind, Place, Problem
 from pccl.formats.msccl.file import Gpu, Step, Threadblock, XmlAlgorithm
@@ -18,8 +18,6 @@ from pccl.formats.msccl.targets import (
     Target,
     plain_name,
 )
-
-__all__ = ["READS", "RECEIVES", "SENDS", "WRITES", "broken_parts", "broken_rules", "where"]
 
 # What steps do, by type; those that read, read something of their own rank.
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
@@ -36,42 +34,72 @@ def where(place: Place) -> str:
 
 def broken_rules(algorithm: XmlAlgorithm, target: Target) -> list[Problem]:
     """Find every rule that the file breaks."""
-    problems = list(_broken(Place(), _of_algorithm(algorithm, target)))
+    problems = [*_broken(_of_algorithm(algorithm, target))]
     problems += (Problem(Kind.RULE, f"pccl: {text}") for text in _of_purpose(algorithm))
-    sends, receives = _ends(algorithm)
+    blocks = [(gpu.id, tb) for gpu in algorithm.gpus for tb in gpu.threadblocks]
+    # Connections that have a threadblock to send, and those that have one to receive.
+    sends = {(gpu, tb.send, tb.chan) for gpu, tb in blocks}
+    receives = {(tb.recv, gpu, tb.chan) for gpu, tb in blocks}
     for gpu in algorithm.gpus:
-        problems += _broken(Place(gpu.id), _of_gpu(gpu, algorithm, target))
+        problems += _broken(_of_gpu(gpu, algorithm, target), gpu.id)
         for tb in gpu.threadblocks:
-            place = Place(gpu.id, tb.id)
-            problems += _broken(place, _of_threadblock(gpu, tb, algorithm, target))
+            problems += _broken(_of_threadblock(gpu, tb, algorithm, target), gpu.id, tb.id)
             # Without a threadblock at the other end, runtimes would wait for it when they connect.
-            if tb.send >= 0 and (gpu.id, tb.send, tb.chan) not in receives:
-                text = f"gpu {tb.send} has no threadblock to receive from it on channel {tb.chan}"
-                problems += _broken(place, [text])
-            if tb.recv >= 0 and (tb.recv, gpu.id, tb.chan) not in sends:
-                text = f"gpu {tb.recv} has no threadblock to send to it on channel {tb.chan}"
-                problems += _broken(place, [text])
+            for does, peer, connection, ends in (
+                ("receive from", tb.send, (gpu.id, tb.send, tb.chan), receives),
+                ("send to", tb.recv, (tb.recv, gpu.id, tb.chan), sends),
+            ):
+                if peer >= 0 and connection not in ends:
+                    text = f"gpu {peer} has no threadblock to {does} it on channel {tb.chan}"
+                    problems += _broken([text], gpu.id, tb.id)
     return problems + broken_parts(algorithm)
 
 
 def broken_parts(algorithm: XmlAlgorithm) -> list[Problem]:
     """Find what is wrong with ranks, buffers and steps: without these there is nothing to make sense of."""
-    problems = list(_broken(Place(), _of_sizes(algorithm)))
+    problems = [*_broken(_of_sizes(algorithm))]
     for gpu in algorithm.gpus:
         largest = max(gpu.i_chunks, gpu.o_chunks, gpu.s_chunks)
         if largest > MOST_OFFSET + 1:
             text = f"a buffer of {largest} chunks; the runtimes can number {MOST_OFFSET + 1}"
-            problems += _broken(Place(gpu.id), [text])
+            problems += _broken([text], gpu.id)
         others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
         for tb in gpu.threadblocks:
             for index, step in enumerate(tb.steps):
-                place = Place(gpu.id, tb.id, index)
-                problems += _broken(place, _of_step(gpu, tb, index, step, others))
+                problems += _broken(_of_step(gpu, tb, index, step, others), gpu.id, tb.id, index)
     return problems
 
 
-def _broken(place: Place, texts: Iterable[str]) -> Iterator[Problem]:
-    return (Problem(Kind.RULE, f"{where(place)}: {text}", place) for text in texts)
+def beyond_buffers(
+    algorithm: XmlAlgorithm, sizes: Sequence[Mapping[str, int]]
+) -> Iterator[Problem]:
+    """Find steps that reach beyond the buffers that there are, although not beyond those that the file says."""
+    for gpu in algorithm.gpus:
+        for tb in gpu.threadblocks:
+            for index, step in enumerate(tb.steps):
+                for buffer, offset in _accesses(step):
+                    end = offset + step.cnt
+                    size = sizes[gpu.id][buffer]
+                    if end > size:
+                        text = (
+                            f"{buffer}[{offset}:{end}] is outside the buffer, which has {size} of "
+                            f"{algorithm.nchunksperloop} chunks"
+                        )
+                        yield from _broken([text], gpu.id, tb.id, index)
+
+
+def _accesses(step: Step) -> Iterator[tuple[str, int]]:
+    """Where a step reads and where it writes on its own rank: buffers and offsets."""
+    if step.type in READS:
+        yield step.srcbuf, step.srcoff
+    if step.type in WRITES:
+        yield step.dstbuf, step.dstoff
+
+
+def _broken(texts: Iterable[str], *at: int) -> Iterator[Problem]:
+    for text in texts:
+        place = Place(*at)
+        yield Problem(Kind.RULE, f"{where(place)}: {text}", place)
 
 
 def _of_sizes(algorithm: XmlAlgorithm) -> Iterator[str]:
@@ -83,8 +111,8 @@ def _of_sizes(algorithm: XmlAlgorithm) -> Iterator[str]:
 
 
 def _counts(ids: list[int], count: int) -> bool:
-    """Whether these are all numbers from 0 on, that many."""
-    return len(ids) == count and sorted(ids) == list(range(len(ids)))
+    """Whether these are all numbers from 0 on, that many; the file may say any number of them."""
+    return len(ids) == count and ids == list(range(count))
 
 
 def _of_algorithm(algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
@@ -104,8 +132,9 @@ def _of_algorithm(algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
     if not 1 <= algorithm.nchannels <= target.channels:
         yield f"{algorithm.nchannels} channels; {target.runtime} has 1 to {target.channels}"
     for name in ("inplace", "outofplace"):
-        if getattr(algorithm, name) not in (0, 1):
-            yield f"{name} is {getattr(algorithm, name)}; it must be 0 or 1"
+        flag = getattr(algorithm, name)
+        if flag not in (0, 1):
+            yield f"{name} is {flag}; it must be 0 or 1"
     if not (algorithm.inplace or algorithm.outofplace):
         yield "it is neither for in place nor for out of place, so that the runtimes never choose it"
     low, high = algorithm.minBytes, algorithm.maxBytes
@@ -129,23 +158,11 @@ def _of_purpose(algorithm: XmlAlgorithm) -> Iterator[str]:
     room = algorithm.nchunksperloop // max(ranks, 1)
     if algorithm.coll != "alltoall":
         yield f"it says how much of its shares is sent, which {algorithm.coll} has no use for"
-    if not _counts(list(shares), ranks):
+    if not _counts(sorted(shares), ranks):
         yield f"it says how much gpus {_few(sorted(shares))} send, which is not each of 0 to {ranks - 1}"
     for sender, row in shares.items():
         if len(row) != ranks or not all(0 <= count <= room for count in row):
             yield f"gpu {sender} sends {_few(row)} chunks, which are not {ranks} numbers from 0 to {room}"
-
-
-def _ends(
-    algorithm: XmlAlgorithm,
-) -> tuple[set[tuple[int, int, int]], set[tuple[int, int, int]]]:
-    """The connections (sender, receiver, channel) that have a threadblock to send, and those with one to receive."""
-    sends, receives = set(), set()
-    for gpu in algorithm.gpus:
-        for tb in gpu.threadblocks:
-            sends.add((gpu.id, tb.send, tb.chan))
-            receives.add((tb.recv, gpu.id, tb.chan))
-    return sends, receives
 
 
 def _of_gpu(gpu: Gpu, algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
@@ -184,13 +201,14 @@ def _of_threadblock(
         yield f"its steps are {_few(numbers)}; they count from 0 on"
     fused = 0
     for before, step in zip(tb.steps, tb.steps[1:], strict=False):
-        same = (step.srcbuf, step.dstbuf, step.dstoff) == (
-            before.srcbuf,
-            before.dstbuf,
-            before.dstoff,
+        goes_on = (
+            before.type == step.type == "re"
+            and (step.srcbuf, step.dstbuf) == (before.srcbuf, before.dstbuf)
+            and step.dstoff == before.dstoff
+            and step.depid < 0
+            and not before.hasdep
         )
-        sums = before.type == step.type == "re" and step.depid < 0 and not before.hasdep
-        fused = fused + 1 if same and sums else 0
+        fused = fused + 1 if goes_on else 0
         if fused == MOST_FUSED:
             yield f"more than {MOST_FUSED} sums into one place in a row; break them up with hasdep=1"
 
@@ -200,7 +218,15 @@ def _of_step(
 ) -> Iterator[str]:
     kind = step.type
     if step.depid >= 0:
-        yield from _of_dependency(tb, index, step, others.get(step.depid))
+        other = others.get(step.depid)
+        if other is None or not 0 <= step.deps < len(other.steps):
+            yield f"it waits for step {step.deps} of tb {step.depid}, which is not there"
+        elif step.depid > MOST_DEPENDED_ON:
+            yield f"it waits for tb {step.depid}; the runtimes can wait for tb 0 to {MOST_DEPENDED_ON}"
+        elif other is tb and step.deps >= index:
+            yield "it waits for itself"
+        elif not other.steps[step.deps].hasdep:
+            yield f"it waits for tb {step.depid} step {step.deps}, which has hasdep=0 and tells nobody"
     if kind == "nop":
         if step.depid < 0 or step.hasdep or index == len(tb.steps) - 1:
             yield "a nop must carry a dependency, be no dependency itself, and not come last"
@@ -217,34 +243,16 @@ def _of_step(
         yield f"cnt is {step.cnt}; it must be from 1 to {MOST_COUNT}"
     if step.hasdep not in (0, 1):
         yield f"hasdep is {step.hasdep}; it must be 0 or 1"
-    if kind in READS:
-        yield from _of_range(gpu, step.srcbuf, step.srcoff, step.cnt)
-    if kind in WRITES:
-        yield from _of_range(gpu, step.dstbuf, step.dstoff, step.cnt)
-
-
-def _of_dependency(
-    tb: Threadblock, index: int, step: Step, other: Threadblock | None
-) -> Iterator[str]:
-    if other is None or not 0 <= step.deps < len(other.steps):
-        yield f"it waits for step {step.deps} of tb {step.depid}, which is not there"
-    elif step.depid > MOST_DEPENDED_ON:
-        yield f"it waits for tb {step.depid}; the runtimes can wait for tb 0 to {MOST_DEPENDED_ON}"
-    elif other is tb and step.deps >= index:
-        yield "it waits for itself"
-    elif not other.steps[step.deps].hasdep:
-        yield f"it waits for tb {step.depid} step {step.deps}, which has hasdep=0 and tells nobody"
-
-
-def _of_range(gpu: Gpu, buffer: str, offset: int, count: int) -> Iterator[str]:
-    if buffer not in ("i", "o", "s"):
-        yield f"there is no buffer {buffer!r}; there are i, o and s"
-        return
-    chunks = getattr(gpu, f"{buffer}_chunks")
-    if offset < 0 or offset + count > chunks:
-        yield f"{buffer}[{offset}:{offset + count}] is outside a buffer of {chunks} chunks"
-    elif offset > MOST_OFFSET:
-        yield f"the offset {offset} is beyond {MOST_OFFSET}, the largest that the runtimes keep"
+    for buffer, offset in _accesses(step):
+        end = offset + step.cnt
+        if buffer not in ("i", "o", "s"):
+            yield f"there is no buffer {buffer!r}; there are i, o and s"
+            continue
+        chunks = getattr(gpu, f"{buffer}_chunks")
+        if offset < 0 or end > chunks:
+            yield f"{buffer}[{offset}:{end}] is outside a buffer of {chunks} chunks"
+        elif offset > MOST_OFFSET:
+            yield f"the offset {offset} is beyond {MOST_OFFSET}, the largest that the runtimes keep"
 
 
 def _few(numbers: list[int]) -> str:

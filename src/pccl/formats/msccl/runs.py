@@ -12,8 +12,6 @@ from pccl.formats.msccl.joining_kernels import cut_groups, find_windows
 from pccl.formats.msccl.targets import MOST_COUNT
 from pccl.formats.msccl.units import Units
 
-__all__ = ["Runs", "runs_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Runs:

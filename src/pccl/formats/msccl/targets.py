@@ -6,20 +6,6 @@ from dataclasses import dataclass
 
 from pccl.errors import PcclError
 
-__all__ = [
-    "CHOSEN",
-    "DEPTHS",
-    "MOST_COUNT",
-    "MOST_DEPENDED_ON",
-    "MOST_FUSED",
-    "MOST_NODES",
-    "MOST_OFFSET",
-    "MOST_PEERS",
-    "Target",
-    "find_target",
-    "plain_name",
-]
-
 # Chunks of one step.
 MOST_COUNT = 71
 # The number of a threadblock that others wait for is kept in a signed byte.

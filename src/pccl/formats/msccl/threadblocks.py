@@ -27,8 +27,6 @@ from pccl.formats.msccl.runs import Runs, runs_of
 from pccl.formats.msccl.targets import MOST_COUNT, MOST_DEPENDED_ON, MOST_NODES, MOST_PEERS, Target
 from pccl.formats.msccl.units import Units
 
-__all__ = ["Threadblocks", "arrange"]
-
 
 @dataclass(frozen=True, eq=False)
 class Threadblocks:

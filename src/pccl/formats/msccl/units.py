@@ -12,8 +12,6 @@ from pccl.formats.lowering import SCRATCH, Program
 from pccl.formats.msccl.targets import MOST_OFFSET
 from pccl.formats.runtime_files import unit_of
 
-__all__ = ["Units"]
-
 
 @dataclass(frozen=True, eq=False)
 class Units:

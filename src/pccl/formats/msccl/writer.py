@@ -32,8 +32,6 @@ from pccl.formats.runtime_files import (
 )
 from pccl.units import Bytes, Size
 
-__all__ = ["write"]
-
 # A finite maximum: zero means "any" to one runtime and "never" to another.
 _LARGEST = Bytes(2**40)
 _BUFFERS = "ios"
