@@ -6,7 +6,6 @@ import copy
 import json
 import random
 import re
-import shlex
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,7 @@ from pccl.formats.mscclpp.interpreter import check, execute
 from pccl.formats.mscclpp.plan import parse
 from pccl.formats.mscclpp.writer import write
 from pccl.topology import parse_topology
-from tests import strategies
-from tests.end_to_end import test_docs
+from tests import renew_docs, strategies
 from tests.end_to_end.program import pccl as run
 from tests.end_to_end.program import refused
 from tests.formats.programs import quick
@@ -406,16 +404,13 @@ def test_plans_of_anything(
 def test_the_page_shows_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "MOST_TRIED", 100_000)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(
-        test_docs.PAGES, "plan", (test_docs.DOCS / "export-mscclpp.md").read_text(encoding="utf-8")
-    )
-    shown = test_docs.commands("plan")
+    page = (renew_docs.ROOT / "docs" / "export-mscclpp.md").read_text(encoding="utf-8")
+    blocks = renew_docs.BLOCK.findall(page)
+    shown = [pair for block in blocks for pair in renew_docs.commands(block)]
     assert len(shown) == 3
     for command, expected in shown:
-        got, wanted = (
-            re.sub(r"_\w{8}:", "", text) for text in (run(*shlex.split(command)).output, expected)
-        )
-        assert test_docs.masked(got) == test_docs.masked(wanted), command
+        got, wanted = (re.sub(r"_\w{8}:", "", text) for text in (renew_docs.run(command), expected))
+        assert renew_docs.masked(got) == renew_docs.masked(wanted), command
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:

@@ -10,11 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from pccl.errors import InternalError
+from pccl.formats.mscclpp.plan import MAX_CHANNELS_OF_OP, MAX_OPS, MAX_SEMAPHORES_OF_OP
 from pccl.formats.mscclpp.resources import KINDS, Place, Resources
-from pccl.formats.mscclpp.rules import MAX_CHANNELS_OF_OP, MAX_OPS, MAX_SEMAPHORES_OF_OP
 from pccl.formats.mscclpp.schedule import RECEIVER, SENDER, Block, Stream
-
-__all__ = ["Json", "assemble"]
 
 Json = dict[str, Any]
 

@@ -17,8 +17,6 @@ from pccl.formats.lowering import Program
 from pccl.formats.lowering.ordering import sorted_events
 from pccl.formats.mscclpp.packing_kernels import find_depths
 
-__all__ = ["Batches", "single"]
-
 
 @dataclass(frozen=True, eq=False)
 class Batches:

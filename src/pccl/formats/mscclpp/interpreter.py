@@ -9,7 +9,8 @@ in order. What is not ordered by these rules is a race, whether or not this run 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from math import lcm
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +31,9 @@ from pccl.formats.machine import (
     wrong_outputs,
 )
 from pccl.formats.mscclpp.plan import ExecutionPlan, facts, read
-from pccl.formats.mscclpp.resolver import Channel, Key, Range, ResolvedPlan, Step, resolve
-from pccl.formats.mscclpp.rules import PUTS_WITH_SIGNAL, SUMS
-from pccl.formats.mscclpp.state import Signal, Thread, counters_of
-
-__all__ = ["check", "execute"]
+from pccl.formats.mscclpp.resolver import Key, Range, ResolvedPlan, Step, resolve
+from pccl.formats.mscclpp.rules import MOVES, PUTS, PUTS_WITH_SIGNAL, SIGNALS, SUMS, WAITS
+from pccl.formats.mscclpp.state import Counter, Signal, Thread
 
 MOST_PROBLEMS = 20
 
@@ -84,7 +83,7 @@ def execute(plan: ExecutionPlan, *, seed: int = 0) -> list[Problem]:
         return list(resolved.errors)
     machine = _Machine(resolved)
     try:
-        promise = _promise(plan)
+        promise = _promise(plan, resolved.sizes)
     except FormatError as error:
         machine.problems.add(Kind.RESULT, str(error))
         promise = None
@@ -92,9 +91,10 @@ def execute(plan: ExecutionPlan, *, seed: int = 0) -> list[Problem]:
     return [*resolved.defects, *machine.problems]
 
 
-def _promise(plan: ExecutionPlan) -> Promise:
+def _promise(plan: ExecutionPlan, sizes: list[dict[str, int]]) -> Promise:
     """What the collective promises; ranks that are not members contribute nothing and are promised nothing."""
-    name, said = plan.collective, plan.pccl
+    name = plan.collective
+    said = plan.pccl
     ranks = range(len(plan.gpus))
     if name not in BY_NAME:
         raise FormatError(
@@ -106,7 +106,6 @@ def _promise(plan: ExecutionPlan) -> Promise:
     if said.root is not None and said.root not in members:
         raise FormatError(f"the root {said.root} is not a member")
     matrix = [[row[i] for i in members] for row in (said.matrix or [])]
-    sizes = [gpu.chunks for gpu in plan.gpus]
     promise = promise_of(
         name,
         len(ranks),
@@ -127,34 +126,40 @@ class _Machine:
     def __init__(self, resolved: ResolvedPlan) -> None:
         self.problems = Problems()
         gpus = resolved.plan.gpus
-        self.memory = Memory([gpu.chunks for gpu in gpus], resolved.plan.inplace, resolved.parts)
-        channels = {channel.own for step in resolved.steps for channel in step.channels}
+        steps = list(resolved.steps)
+        # Every share of an operation is a number of parts.
+        parts = lcm(*{step.op.tbg_info.tbg_size for step in steps if step.op.tbg_info})
+        self.memory = Memory(resolved.sizes, resolved.plan.inplace, parts)
+        channels = {channel.own for step in steps for channel in step.channels}
         ports = sorted(key for key in channels if key[0] == "port")
-        blocks = [block for gpu in resolved.blocks for block in gpu]
-        ranks = [rank for rank, gpu in enumerate(resolved.blocks) for _ in gpu]
+        blocks = [(rank, block) for rank, gpu in enumerate(resolved.blocks) for block in gpu]
         lines = len(blocks) + len(ports)
-        self.threads = [
-            Thread(i, lines, rank, block)
-            for i, (rank, block) in enumerate(zip(ranks, blocks, strict=True))
-        ]
+        self.threads = [Thread(i, lines, *block) for i, block in enumerate(blocks)]
         # Ports get what they do while others run.
-        self.done_by_ports: list[list[Step]] = [[] for _ in ports]
         self.ports = {
-            key: Thread(len(blocks) + i, lines, key[1], self.done_by_ports[i])
-            for i, key in enumerate(ports)
+            key: Thread(len(blocks) + i, lines, key[1], []) for i, key in enumerate(ports)
         }
+        self.lines = [*self.threads, *self.ports.values()]
         # Per rank and line: its last operation that touched the buffers of the rank.
         self.touched = np.full((len(gpus), lines), -1, np.int32)
-        semaphores: dict[Key, int] = {
-            ("semaphore", rank, i): semaphore.init_value
-            for rank, gpu in enumerate(gpus)
-            for i, semaphore in enumerate(gpu.semaphores)
-        }
-        self.counters = counters_of(semaphores, resolved.steps)
+        self.counters: dict[Key, Counter] = defaultdict(Counter)
+        for rank, gpu in enumerate(gpus):
+            for i, semaphore in enumerate(gpu.semaphores):
+                self.counters["semaphore", rank, i] = Counter(semaphore.init_value)
+        for step in steps:
+            for key in step.gives:
+                self.counters[key].expect(step.threadblock)
         self.barriers: dict[tuple[int, int], list[Thread]] = defaultdict(list)
         self.waiting: dict[Key, list[Thread]] = defaultdict(list)
         self.ready: deque[Thread] = deque(self.threads)
         self.raced: set[tuple[int, int, Place]] = set()
+        # What does an operation, unless it must wait, and says whether it did; kernels skip a flush.
+        self.does = {
+            "nop": self._nop, "barrier": self._barrier, "flush": lambda *_: True,
+            "sem_release": self._release, "sem_acquire": self._wait,
+        } | dict.fromkeys(WAITS, self._wait) | dict.fromkeys(SIGNALS, self._signal) | (
+            dict.fromkeys(MOVES, self._move) | dict.fromkeys(PUTS, self._put)
+        )  # fmt: skip
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -163,7 +168,11 @@ class _Machine:
         inputs = self.memory.fill(seed)
         while self.ready:
             thread = self.ready.popleft()
-            while thread.next < len(thread.steps) and self._try(thread, thread.steps[thread.next]):
+            steps = thread.steps
+            while thread.next < len(steps):
+                step = steps[thread.next]
+                if not self.does[step.op.name](thread, step):
+                    break
                 thread.next += 1
         stuck = [thread for thread in self.threads if thread.next < len(thread.steps)]
         if stuck:
@@ -174,13 +183,6 @@ class _Machine:
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
             text = f"rank {rank} ends with a wrong output: chunk {wrong[0]}{more}"
             self.problems.add(Kind.RESULT, text, Place(rank))
-
-    def _try(self, thread: Thread, step: Step) -> bool:
-        """Do the next operation of a threadblock, unless it must wait."""
-        return self._DO[step.op.name](self, thread, step)
-
-    def _skip(self, thread: Thread, step: Step) -> bool:  # noqa: ARG002 - as kernels do
-        return True
 
     def _nop(self, thread: Thread, step: Step) -> bool:
         thread.synchronize(step.index)
@@ -203,12 +205,12 @@ class _Machine:
         return True
 
     def _give(self, key: Key, signal: Signal) -> None:
-        self.counters[key].given.append(signal)
+        self.counters[key].give(signal)
         self.ready.extend(self.waiting.pop(key, ()))
 
     def _wait(self, thread: Thread, step: Step) -> bool:
         for key in step.waits:
-            if not self.counters[key].positive:
+            if self.counters[key].value <= 0:
                 self.waiting[key].append(thread)
                 return False
         relaxed = step.op.name == "rlxwait"
@@ -255,26 +257,20 @@ class _Machine:
         for source, destination, channel in zip(
             step.sources, step.destinations, step.channels, strict=True
         ):
-            self._put_over_port(thread, step, source, destination, channel)
+            port = self.ports[channel.own]
+            event = self._submit(thread, port, step)
+            values = self._load(port, event, step, source)
+            self._store(port, event, step, destination, values)
+            if step.op.name in PUTS_WITH_SIGNAL:
+                clock = port.clock.copy()
+                clock[port.index] = event
+                self._give(channel.other, Signal(clock, port.met))
         return True
-
-    def _put_over_port(
-        self, thread: Thread, step: Step, source: Range, destination: Range, channel: Channel
-    ) -> None:
-        port = self.ports[channel.own]
-        event = self._submit(thread, port, step)
-        values = self._load(port, event, step, source)
-        self._store(port, event, step, destination, values)
-        if step.op.name in PUTS_WITH_SIGNAL:
-            clock = port.clock.copy()
-            clock[port.index] = event
-            self._give(channel.other, Signal(clock, port.met))
 
     def _submit(self, thread: Thread, port: Thread, step: Step) -> int:
         """Hand an operation to a port channel, which does it some time later, after all that it was given before."""
-        done = self.done_by_ports[port.index - len(self.threads)]
-        event = len(done)
-        done.append(step)
+        event = len(port.steps)
+        port.steps.append(step)
         port.take(Signal(thread.clock, thread.met))
         port.synchronize(event - 1)
         return event
@@ -308,13 +304,9 @@ class _Machine:
         for _, line, event, does in conflicts:
             if (line, event, step.place) not in self.raced:
                 self.raced.add((line, event, step.place))
-                other = self._done(line, event)
+                other = self.lines[line].steps[event]
                 text = f"race on {place}: {other} {does} it, not ordered with {step}"
                 self.problems.add(Kind.RACE, text, step.place)
-
-    def _done(self, line: int, event: int) -> Step:
-        ports = line - len(self.threads)
-        return self.done_by_ports[ports][event] if ports >= 0 else self.threads[line].steps[event]
 
     def _tell(self, kind: Kind, step: Step, text: str) -> None:
         self.problems.add(kind, f"{step} {text}", step.place)
@@ -324,21 +316,22 @@ class _Machine:
     def _finish(self) -> None:
         """Check that counters are as before, for the next run, and that nobody reaches a rank that is done."""
         for (kind, rank, number), counter in self.counters.items():
-            if not counter.left:
+            left = counter.value - counter.initial
+            if not left:
                 continue
-            text = f"rank {rank} never waits for {counter.left} signals on {kind} channel {number}"
+            text = f"rank {rank} never waits for {left} signals on {kind} channel {number}"
             if kind == "semaphore":
-                change = f"{counter.left:+d} from its initial value; the next run would go wrong"
+                change = f"{left:+d} from its initial value; the next run would go wrong"
                 text = f"rank {rank}: semaphore {number} ends {change}"
             elif number < 0:
-                text = f"rank {rank} has no {kind} channel for {counter.left} signals to it"
+                text = f"rank {rank} has no {kind} channel for {left} signals to it"
             self.problems.add(Kind.COUNTER, text, Place(rank))
         ends = np.full_like(self.touched, -1)
         for thread in self.threads:
             thread.synchronize(len(thread.steps))
             np.maximum(ends[thread.rank], thread.clock, out=ends[thread.rank])
         for rank, line in np.argwhere(self.touched > ends).tolist():
-            who = self._done(line, int(self.touched[rank, line]))
+            who = self.lines[line].steps[self.touched[rank, line]]
             text = f"rank {rank} may end before {who} is done with its buffers"
             self.problems.add(Kind.HANDSHAKE, text, Place(rank))
 
@@ -346,16 +339,17 @@ class _Machine:
         """Say what threadblocks wait for: first those for which it never comes, as nobody has it still to give."""
         left = [step for thread in stuck for step in thread.steps[thread.next :]]
         coming = {key for step in left for key in step.gives}
-        found: tuple[list[Problem], list[Problem]] = ([], [])
+        never: list[Problem] = []
+        others: list[Problem] = []
         for thread in stuck:
             step = thread.steps[thread.next]
-            missing = [key for key in step.waits if not self.counters[key].positive]
-            hopeless = bool(missing) and missing[0] not in coming
+            missing = [key for key in step.waits if self.counters[key].value <= 0]
             text = f"deadlock: {step} waits {self._awaited(step, missing)}"
-            if hopeless:
-                text += ", which never comes"
-            found[not hopeless].append(Problem(Kind.DEADLOCK, text, step.place))
-        for problem in (*found[0], *found[1]):
+            if missing and missing[0] not in coming:
+                never.append(Problem(Kind.DEADLOCK, f"{text}, which never comes", step.place))
+            else:
+                others.append(Problem(Kind.DEADLOCK, text, step.place))
+        for problem in never + others:
             self.problems.add(problem.kind, problem.text, problem.place)
 
     def _awaited(self, step: Step, missing: list[Key]) -> str:
@@ -368,10 +362,3 @@ class _Machine:
             return f"for a release of semaphore {number}"
         peer = next(channel.other[1] for channel in step.channels if channel.own == missing[0])
         return f"for a signal from rank {peer} on {kind} channel {number}"
-
-    _DO: dict[str, Callable[[_Machine, Thread, Step], bool]] = {  # noqa: RUF012
-        "nop": _nop, "barrier": _barrier, "signal": _signal, "rlxsignal": _signal, "wait": _wait, "rlxwait": _wait,
-        "sem_release": _release, "sem_acquire": _wait, "flush": _skip,
-        "put": _put, "pws": _put, "pwsf": _put, "get": _move, "copy": _move,
-        "re": _move, "rre": _move, "res": _move, "rres": _move,
-    }  # fmt: skip

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pccl._arrays import Ints
 from pccl._kernels import kernel
 
-__all__ = ["fill_streams", "find_depths"]
-
 
 @kernel
 def find_depths(order: Ints, offsets: Ints, before: Ints, depth: Ints) -> None:

@@ -1,4 +1,4 @@
-"""Execution plans of MSCCL++ as data: the schema that its loader reads."""
+"""Execution plans of MSCCL++ as data: the schema that its loader reads, and the limits of its kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ import msgspec
 
 from pccl.errors import FormatError
 
-__all__ = ["Chunks", "ExecutionPlan", "Gpu", "Op", "Threadblock", "facts", "parse", "read"]
+# Of a threadblock.
+MAX_OPS = 64
+MAX_CHANNELS = 16
+MAX_BUFFERS = 16
+MAX_THREADS = 1024
+# Of an operation.
+MAX_CHANNELS_OF_OP = 8
+MAX_BUFFERS_OF_OP = 10
+MAX_SEMAPHORES_OF_OP = 16
+# Of a GPU.
+MAX_BARRIERS = 16
 
 
 class Chunks(msgspec.Struct):

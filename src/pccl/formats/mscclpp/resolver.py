@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from math import lcm
 from typing import NamedTuple
 
 from pccl.formats.machine import BY_NAME, Kind, Place, Problems
-from pccl.formats.mscclpp.plan import Chunks, ExecutionPlan, Gpu, Op, Threadblock
-from pccl.formats.mscclpp.rules import (
-    BUFFERS,
-    DEFECTS,
-    KNOWN,
+from pccl.formats.mscclpp.plan import (
     MAX_BUFFERS,
     MAX_CHANNELS,
     MAX_OPS,
     MAX_THREADS,
-    PUTS,
-    SIGNALS,
-    WAITS,
-    misshapen,
+    Chunks,
+    ExecutionPlan,
+    Gpu,
+    Op,
+    Threadblock,
 )
+from pccl.formats.mscclpp.rules import KNOWN, MOVES, PUTS, SIGNALS, WAITS, misshapen
 
-__all__ = ["Channel", "Key", "Range", "ResolvedPlan", "Step", "resolve"]
-
+BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
+DEFECTS = {
+    "get": "kernels swap the offsets of source and destination of a get; put from the other side",
+    "flush": "kernels skip a flush that stands alone; let the receiver answer with a signal instead",
+}
 # Of 16 bytes, in a buffer that kernels can address.
 MOST_CHUNKS = 2**28
 KINDS = ("memory", "port")
@@ -98,10 +98,12 @@ class Step:
 class ResolvedPlan:
     """A plan with all its indirections followed: steps by rank and threadblock, and what is wrong with them.
 
+    `sizes` has, per rank, the number of chunks of each buffer.
     A plan with `errors` cannot be run at all; one with `defects` can, but kernels of MSCCL++ get it wrong.
     """
 
     plan: ExecutionPlan
+    sizes: list[dict[str, int]]
     blocks: list[list[list[Step]]] = field(default_factory=list)
     errors: Problems = field(default_factory=Problems)
     defects: Problems = field(default_factory=Problems)
@@ -110,11 +112,6 @@ class ResolvedPlan:
     def steps(self) -> Iterator[Step]:
         """All steps."""
         return (step for gpu in self.blocks for block in gpu for step in block)
-
-    @property
-    def parts(self) -> int:
-        """Into how many parts chunks must be cut for every share of an operation to be a number of parts."""
-        return lcm(*{step.op.tbg_info.tbg_size for step in self.steps if step.op.tbg_info})
 
 
 def resolve(plan: ExecutionPlan) -> ResolvedPlan:
@@ -130,7 +127,7 @@ def resolve(plan: ExecutionPlan) -> ResolvedPlan:
     ...     print(problem)
     gpu 0 has id 1; ids must be the positions
     """
-    found = ResolvedPlan(plan)
+    found = ResolvedPlan(plan, [gpu.chunks for gpu in plan.gpus])
     _require(found.errors, Place(), _of_plan(plan))
     for rank, gpu in enumerate(plan.gpus):
         _require(found.errors, Place(rank), _of_gpu(plan, rank, gpu))
@@ -246,26 +243,32 @@ def _steps(
     found: ResolvedPlan, gpu: Gpu, block: Threadblock, pairs: dict[Key, Channel]
 ) -> list[Step]:
     steps = [Step(gpu.id, block.id, index, op) for index, op in enumerate(block.ops)]
-    channels = {kind: block.channel_list(kind) for kind in KINDS}
-    buffers = {kind: block.buffer_list(kind) for kind in KINDS}
+    channels: dict[str, list[Channel]] = {}
+    buffers: dict[str, list[tuple[int, str]]] = {}
+    for kind in KINDS:
+        remote = [gpu.remote_buffers[i] for i in block.buffer_list(kind)]
+        channels[kind] = [pairs[kind, gpu.id, i] for i in block.channel_list(kind)]
+        buffers[kind] = [(buffer.rank, buffer.type) for buffer in remote]
+    shifted = _shifted(found.plan, gpu)
     for step in steps:
         if step.op == _NOP:
             continue
-        kind = step.op.channel_type or ""
-        reachable = (channels.get(kind, []), buffers.get(kind, []))
-        for text in _follow(step, found.plan, *reachable, pairs):
+        over = step.op.channel_type or ""
+        reachable = (channels.get(over, []), buffers.get(over, []))
+        for text in _follow(step, found.sizes, len(gpu.semaphores), *reachable):
             found.errors.add(Kind.RULE, f"{step}: {text}", step.place)
-        for text in _defects(found.plan, step):
-            found.defects.add(Kind.DEFECT, f"{step}: {text}", step.place)
+        if step.op.name in MOVES or step.op.name in DEFECTS:
+            for text in _defects(step, shifted):
+                found.defects.add(Kind.DEFECT, f"{step}: {text}", step.place)
     return steps
 
 
 def _follow(
     step: Step,
-    plan: ExecutionPlan,
-    channels: list[int],
-    buffers: list[int],
-    pairs: dict[Key, Channel],
+    sizes: list[dict[str, int]],
+    semaphores: int,
+    channels: list[Channel],
+    buffers: list[tuple[int, str]],
 ) -> Iterator[str]:
     """Find what a step refers to, among the channels and remote buffers of its threadblock; say what is not there."""
     op = step.op
@@ -275,10 +278,9 @@ def _follow(
     yield from misshapen(op)
     for i in op.channel_ids:
         if 0 <= i < len(channels):
-            step.channels.append(pairs[op.channel_type or "", step.rank, channels[i]])
+            step.channels.append(channels[i])
         else:
             yield f"channel id {i} is none of the {len(channels)} {op.channel_type} channels of its threadblock"
-    semaphores = len(plan.gpus[step.rank].semaphores)
     for i in op.semaphore_ids:
         if not 0 <= i < semaphores:
             yield f"there is no semaphore {i}, only {semaphores}"
@@ -293,30 +295,32 @@ def _follow(
         step.gives = counters
     for given, places in ((op.src_buff, step.sources), (op.dst_buff, step.destinations)):
         for chunks in given:
-            yield from _locate(step, plan, chunks, buffers, places)
+            found = _located(step, chunks, buffers, sizes)
+            if isinstance(found, str):
+                yield found
+            else:
+                places.append(found)
 
 
-def _locate(
-    step: Step, plan: ExecutionPlan, chunks: Chunks, buffers: list[int], places: list[Range]
-) -> Iterator[str]:
+def _located(
+    step: Step, chunks: Chunks, buffers: list[tuple[int, str]], sizes: list[dict[str, int]]
+) -> Range | str:
+    """Where some chunks are, or why they are nowhere."""
     if (chunks.type is None) == (chunks.buffer_id is None):
-        yield "a buffer must have either a type or a buffer_id"
-        return
-    rank, buffer = step.rank, chunks.type
-    if buffer is None:
-        number = chunks.buffer_id or 0
-        if not 0 <= number < len(buffers):
-            listed = f"{len(buffers)} remote buffers over {step.op.channel_type} channels"
-            yield f"buffer id {number} is none of the {listed} of its threadblock"
-            return
-        remote = plan.gpus[rank].remote_buffers[buffers[number]]
-        rank, buffer = remote.rank, remote.type
-    place = Range(rank, buffer, chunks.index, chunks.size)
-    there = plan.gpus[rank].chunks[buffer]
-    if chunks.index < 0 or chunks.size < 1 or chunks.index + chunks.size > there:
-        yield f"there is no {place}, only {there} chunks"
+        return "a buffer must have either a type or a buffer_id"
+    number = chunks.buffer_id or 0
+    if chunks.type is not None:
+        rank, buffer = step.rank, str(chunks.type)
+    elif 0 <= number < len(buffers):
+        rank, buffer = buffers[number]
     else:
-        places.append(place)
+        listed = f"{len(buffers)} remote buffers over {step.op.channel_type} channels"
+        return f"buffer id {number} is none of the {listed} of its threadblock"
+    place = Range(rank, buffer, chunks.index, chunks.size)
+    there = sizes[rank][buffer]
+    if chunks.index < 0 or chunks.size < 1 or chunks.index + chunks.size > there:
+        return f"there is no {place}, only {there} chunks"
+    return place
 
 
 def _of_sharing(steps: Iterable[Step]) -> Iterator[tuple[bool, str]]:
@@ -343,19 +347,24 @@ def _of_sharing(steps: Iterable[Step]) -> Iterator[tuple[bool, str]]:
         yield sizes == {len(blocks)} and len(times) == 1, text
 
 
-def _defects(plan: ExecutionPlan, step: Step) -> Iterator[str]:
+def _shifted(plan: ExecutionPlan, gpu: Gpu) -> str | None:
+    """The buffer of a rank that, in place, begins where its share of the larger one does; none if both begin alike."""
+    kind = BY_NAME.get(plan.collective)
+    alike = gpu.input_chunks == gpu.output_chunks
+    if not plan.inplace or alike or kind is None or kind.rooted:
+        return None
+    return min("io", key=gpu.chunks.__getitem__)
+
+
+def _defects(step: Step, shifted: str | None) -> Iterator[str]:
     """What kernels of MSCCL++ get wrong, although the schema allows it."""
     op = step.op
     if op.name in DEFECTS:
         yield DEFECTS[op.name]
     if op.name == "put" and op.channel_type == "memory" and len(op.src_buff) > 1:
         yield "kernels read all sources of a put over memory channels from the buffer of the first; split it"
-    gpu = plan.gpus[step.rank]
-    kind = BY_NAME.get(plan.collective)
-    if not plan.inplace or gpu.input_chunks == gpu.output_chunks or kind is None or kind.rooted:
+    if shifted is None:
         return
-    # In place, the smaller buffer of a rank begins where its share of the larger one does.
-    shifted = min("io", key=gpu.chunks.__getitem__)
     places = step.sources + step.destinations
     if any(place.rank != step.rank and place.buffer == shifted for place in places):
         yield f"in place, the {BUFFERS[shifted]} of a peer lies elsewhere than one's own; address the other buffer"

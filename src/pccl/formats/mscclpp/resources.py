@@ -10,8 +10,6 @@ from pccl.formats.lowering import INPUT, OUTPUT, SCRATCH
 from pccl.formats.mscclpp.schedule import Schedule
 from pccl.formats.runtime_files import unit_of
 
-__all__ = ["KINDS", "Place", "Resources"]
-
 KINDS = ("memory", "port")
 TYPES = {INPUT: "i", OUTPUT: "o", SCRATCH: "s"}
 Place = tuple[str, int, int]  # a buffer, its first chunk, and how many

@@ -1,39 +1,34 @@
-"""What the schema and its kernels allow: names, limits, and the parts that each operation must have."""
+"""The operations that the schema and its kernels know, and the parts that each of them must have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pccl.formats.mscclpp.plan import Op
-
-__all__ = ["misshapen"]
-
-BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
-# Of a threadblock.
-MAX_OPS = 64
-MAX_CHANNELS = 16
-MAX_BUFFERS = 16
-MAX_THREADS = 1024
-# Of an operation.
-MAX_CHANNELS_OF_OP = 8
-MAX_BUFFERS_OF_OP = 10
-MAX_SEMAPHORES_OF_OP = 16
-# Of a GPU.
-MAX_BARRIERS = 16
+from pccl.formats.mscclpp.plan import (
+    MAX_BARRIERS,
+    MAX_BUFFERS_OF_OP,
+    MAX_CHANNELS_OF_OP,
+    MAX_SEMAPHORES_OF_OP,
+    Op,
+)
 
 WAITS = {"wait", "rlxwait"}
 PUTS_WITH_SIGNAL = {"pws", "pwsf"}
 PUTS = PUTS_WITH_SIGNAL | {"put"}
 SIGNALS = PUTS_WITH_SIGNAL | {"signal", "rlxsignal"}
 SUMS = {"re", "rre", "res", "rres"}
-MOVES = PUTS | SUMS | {"get", "copy"}
+# What moves data: whether its first source, other sources, first destination and other destinations are local.
+MOVES = {
+    "copy": (True, True, True, True),
+    "get": (False, False, True, True),
+    "re": (True, True, True, True),
+    "rre": (True, False, True, True),
+    "res": (True, True, True, False),
+    "rres": (True, False, True, False),
+} | dict.fromkeys(PUTS, (True, True, False, False))
 _SEMAPHORES = {"sem_acquire", "sem_release"}
 _OVER_CHANNELS = WAITS | (SIGNALS - PUTS_WITH_SIGNAL) | {"flush"}
-KNOWN = _OVER_CHANNELS | MOVES | _SEMAPHORES | {"nop", "barrier"}
-DEFECTS = {
-    "get": "kernels swap the offsets of source and destination of a get; put from the other side",
-    "flush": "kernels skip a flush that stands alone; let the receiver answer with a signal instead",
-}
+KNOWN = _OVER_CHANNELS | MOVES.keys() | _SEMAPHORES | {"nop", "barrier"}
 
 
 def misshapen(op: Op) -> Iterator[str]:
@@ -50,8 +45,9 @@ def misshapen(op: Op) -> Iterator[str]:
             yield f"{len(found)} {what}; there is room for {most}"
     if op.reduce_op not in (None, "sum"):
         yield f"there is no reduction {op.reduce_op!r}, only the sum"
-    if op.tbg_info and not 0 <= op.tbg_info.tb_id < op.tbg_info.tbg_size:
-        yield f"it is share {op.tbg_info.tb_id} of {op.tbg_info.tbg_size}"
+    share = op.tbg_info
+    if share and not 0 <= share.tb_id < share.tbg_size:
+        yield f"it is share {share.tb_id} of {share.tbg_size}"
     if not channels and op.name in _OVER_CHANNELS:
         yield "it has no channel"
     if len({*channels}) < len(channels) or len({*semaphores}) < len(semaphores):
@@ -67,35 +63,31 @@ def misshapen(op: Op) -> Iterator[str]:
 
 
 def _shape_of_move(op: Op) -> Iterator[str]:
-    if not op.src_buff or not op.dst_buff:
+    sources = [chunks.type is not None for chunks in op.src_buff]
+    destinations = [chunks.type is not None for chunks in op.dst_buff]
+    if not sources or not destinations:
         yield "it needs a source and a destination"
         return
     if len({chunks.size for chunks in (*op.src_buff, *op.dst_buff)}) > 1:
         yield "its sources and destinations differ in size"
-    sources = [chunks.type is not None for chunks in op.src_buff]
-    destinations = [chunks.type is not None for chunks in op.dst_buff]
-    reaches_out = op.name in ("get", "rre", "res", "rres")
+    source, more_sources, destination, more_destinations = MOVES[op.name]
     if op.name in SUMS:
-        # The first of each is local; of the others, rre and rres read remote ones, res and rres write remote ones.
-        local = (op.name not in ("rre", "rres"), op.name not in ("res", "rres"))
-        wanted = (
-            [True, *[local[0]] * (len(sources) - 1)],
-            [True, *[local[1]] * (len(destinations) - 1)],
-        )
-        if local[1] and len(destinations) > 1:
+        if more_destinations and len(destinations) > 1:
             yield "it has several destinations"
-    else:
-        wanted = ([op.name != "get"] * len(sources), [op.name not in PUTS] * len(destinations))
-        if len(sources) != len(destinations) or (op.name == "copy" and len(sources) > 1):
-            yield "it needs one source for each destination"
-    if (sources, destinations) != wanted:
+    elif len(sources) != len(destinations) or (op.name == "copy" and len(sources) > 1):
+        yield "it needs one source for each destination"
+    if sources != [source, *[more_sources] * (len(sources) - 1)] or destinations != [
+        destination,
+        *[more_destinations] * (len(destinations) - 1),
+    ]:
         yield "it mixes up local (type) and remote (buffer_id) buffers"
-    if op.name in PUTS_WITH_SIGNAL and op.channel_type != "port":
+    over = op.channel_type
+    if op.name in PUTS_WITH_SIGNAL and over != "port":
         yield "only port channels put with a signal"
-    if reaches_out and op.channel_type != "memory":
-        yield "only memory channels reach remote buffers for it"
-    if op.name in PUTS:
-        if op.channel_type not in ("memory", "port"):
-            yield "it needs a channel_type, memory or port"
-        elif op.channel_type == "port" and len(op.channel_ids) != len(destinations):
-            yield "it needs one channel for each destination"
+    if op.name not in PUTS:
+        if over != "memory" and not all(MOVES[op.name]):
+            yield "only memory channels reach remote buffers for it"
+    elif over not in ("memory", "port"):
+        yield "it needs a channel_type, memory or port"
+    elif over == "port" and len(op.channel_ids) != len(destinations):
+        yield "it needs one channel for each destination"

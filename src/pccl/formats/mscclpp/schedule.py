@@ -19,16 +19,13 @@ from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.mscclpp.batches import Batches, single
 from pccl.formats.mscclpp.packing_kernels import fill_streams
-from pccl.formats.mscclpp.rules import (
+from pccl.formats.mscclpp.plan import (
     MAX_BUFFERS,
     MAX_CHANNELS,
     MAX_CHANNELS_OF_OP,
     MAX_OPS,
     MAX_SEMAPHORES_OF_OP,
 )
-
-__all__ = ["Block", "Schedule", "Stream", "arrange"]
-
 
 SENDER, RECEIVER, COPIER = range(3)
 # Operations that at least one end needs for a message.

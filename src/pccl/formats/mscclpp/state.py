@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pccl.formats.machine import Clock, Line
-from pccl.formats.mscclpp.resolver import Key, Step
-
-__all__ = ["Counter", "Signal", "Thread", "counters_of"]
+from pccl.formats.mscclpp.resolver import Step
 
 
 class Signal(NamedTuple):
@@ -25,7 +22,7 @@ class Thread(Line):
 
     __slots__ = ("_met_soon", "met", "next", "rank", "steps")
 
-    def __init__(self, index: int, lines: int, rank: int, steps: Sequence[Step]) -> None:
+    def __init__(self, index: int, lines: int, rank: int, steps: list[Step]) -> None:
         super().__init__(index, lines)
         self.rank = rank
         self.steps = steps
@@ -44,47 +41,36 @@ class Thread(Line):
         self.met |= self._met_soon
 
 
-@dataclass
 class Counter:
     """A counter that goes up with every signal and down with every wait: that of a channel, or a semaphore."""
 
-    initial: int = 0
-    total: int = 0
-    givers: set[int] = field(default_factory=set)
-    given: list[Signal] = field(default_factory=list)
-    taken: int = 0
+    def __init__(self, initial: int = 0) -> None:
+        self.initial = initial
+        self.value = initial
+        self._taken = 0
+        self._total = 0
+        self._givers: set[int] = set()
+        # Those that no wait has taken; the clocks of others need no more memory.
+        self._given: deque[Signal] = deque()
 
-    @property
-    def positive(self) -> bool:
-        """Whether a wait goes through."""
-        return self.initial + len(self.given) > self.taken
+    def expect(self, giver: int) -> None:
+        """Note that a threadblock will give a signal."""
+        self._total += 1
+        self._givers.add(giver)
 
-    @property
-    def left(self) -> int:
-        """How far it is from its initial value."""
-        return len(self.given) - self.taken
+    def give(self, signal: Signal) -> None:
+        """Go up."""
+        self.value += 1
+        self._given.append(signal)
 
     def take(self) -> Iterable[Signal]:
         """Wait, and learn what is certain to have happened.
 
         The k-th wait knows that k signals came. It knows which if one threadblock gives them all, or if it is the last.
         """
-        self.taken += 1
-        nth = self.taken - self.initial
-        if nth <= 0:
-            return ()
-        if len(self.givers) == 1:
-            return self.given[nth - 1 : nth]
-        return self.given if nth == self.total else ()
-
-
-def counters_of(semaphores: dict[Key, int], steps: Iterable[Step]) -> dict[Key, Counter]:
-    """All counters, given what semaphores begin with and what there is to do."""
-    found: dict[Key, Counter] = defaultdict(Counter)
-    for key, initial in semaphores.items():
-        found[key].initial = initial
-    for step in steps:
-        for key in step.gives:
-            found[key].total += 1
-            found[key].givers.add(step.threadblock)
-    return found
+        self.value -= 1
+        self._taken += 1
+        nth = self._taken - self.initial
+        if nth > 0 and len(self._givers) == 1:
+            return (self._given.popleft(),)
+        return self._given if nth == self._total else ()

@@ -17,9 +17,8 @@ from pccl.formats.lowering import Program, chosen_collective, lower
 from pccl.formats.mscclpp.assembly import Json, assemble
 from pccl.formats.mscclpp.batches import Batches
 from pccl.formats.mscclpp.interpreter import execute
-from pccl.formats.mscclpp.plan import ExecutionPlan, facts, parse
+from pccl.formats.mscclpp.plan import MAX_OPS, MAX_THREADS, ExecutionPlan, facts, parse
 from pccl.formats.mscclpp.resources import Resources
-from pccl.formats.mscclpp.rules import MAX_OPS, MAX_THREADS
 from pccl.formats.mscclpp.schedule import arrange
 from pccl.formats.runtime_files import (
     CHECKED,
@@ -29,8 +28,6 @@ from pccl.formats.runtime_files import (
     size_of,
 )
 from pccl.units import Bytes
-
-__all__ = ["write"]
 
 # All must run at once, and a GPU of 2017 runs this many; later ones run more.
 MOST_THREADBLOCKS = 80
