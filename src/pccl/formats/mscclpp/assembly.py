@@ -6,45 +6,42 @@ and using it, between moving data and telling of it, and between two moves that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from pccl.errors import InternalError
 from pccl.formats.mscclpp.plan import MAX_CHANNELS_OF_OP, MAX_OPS, MAX_SEMAPHORES_OF_OP
-from pccl.formats.mscclpp.resources import KINDS, Place, Resources
+from pccl.formats.mscclpp.resources import KINDS, Json, Resources
 from pccl.formats.mscclpp.schedule import RECEIVER, SENDER, Block, Stream
 
-Json = dict[str, Any]
+# Kernels need a threadblock, also where there is nothing to do.
+IDLE: Json = {"id": 0, "ops": [{"name": "nop"}], "channels": [], "remote_buffer_refs": []}
 
 
 def assemble(resources: Resources, rank: int, instances: int) -> Json:
     """What one rank does, as the loader reads it."""
+    program = resources.program
+    unit = resources.unit
     buffers: dict[tuple[int, str, str], int] = {}
     blocks = [
         _Assembly(resources, block, instance, instances, buffers).threadblock()
-        for block in resources.schedule.blocks[rank] for instance in range(instances)
-    ]  # fmt: skip
-    idle = {
-        "id": 0,
-        "ops": [{"name": "nop"}],
-        "channels": [],
-        "remote_buffer_refs": [],
-    }  # kernels need one
+        for block in resources.schedule.blocks[rank]
+        for instance in range(instances)
+    ]
     return {
         "id": rank,
-        "input_chunks": max(int(resources.program.input_bytes[rank]) // resources.unit, 1),
-        "output_chunks": max(int(resources.program.output_bytes[rank]) // resources.unit, 1),
+        "input_chunks": max(int(program.input_bytes[rank]) // unit, 1),
+        "output_chunks": max(int(program.output_bytes[rank]) // unit, 1),
         "scratch_chunks": resources.scratch[rank],
-        "threadblocks": blocks or [idle],
+        "threadblocks": blocks or [IDLE],
         "channels": [
             {"channel_type": kind, "connected_to": peers[rank] * instances}
-            for kind, peers in resources.peers.items() if peers[rank]
+            for kind, peers in resources.peers.items()
+            if peers[rank]
         ],
         "remote_buffers": [
-            {"rank": peer, "type": buffer, "access_channel_types": [kind]} for peer, buffer, kind in buffers
+            {"rank": peer, "type": buffer, "access_channel_types": [kind]}
+            for peer, buffer, kind in buffers
         ],
         "semaphores": [{"init_value": 0}] * (resources.semaphores[rank] * instances),
-    }  # fmt: skip
+    }
 
 
 class _Assembly:
@@ -56,29 +53,39 @@ class _Assembly:
         block: Block,
         instance: int,
         instances: int,
-        buffers: dict[Any, int],
+        buffers: dict[tuple[int, str, str], int],
     ) -> None:
-        self.resources, self.block, self.buffers = resources, block, buffers
-        self.instance, self.instances = instance, instances
-        self.schedule, self.batches = resources.schedule, resources.schedule.batches
-        self.count = len(self.batches)
+        self.resources = resources
+        self.block = block
+        self.instance = instance
+        self.instances = instances
+        self.buffers = buffers
+        self.schedule = resources.schedule
+        self.batches = resources.schedule.batches
         self.ops: list[Json] = []
         self.streams = {kind: [s for s in block.streams if KINDS[s.port] == kind] for kind in KINDS}
-        self.number = {
-            id(stream): i for streams in self.streams.values() for i, stream in enumerate(streams)
-        }
+        self.number = {id(s): i for own in self.streams.values() for i, s in enumerate(own)}
         self.refs: dict[str, dict[int, int]] = {kind: {} for kind in KINDS}
-        self.heard = self.moved = False  # since the last nop
-        self.recent: set[int] = set()  # events whose moves came after the last nop
+        # Since the last nop: whether something was heard or moved, and the events that moved something.
+        self.heard = False
+        self.moved = False
+        self.recent: set[int] = set()
 
     def threadblock(self) -> Json:
         """The threadblock as the loader reads it."""
         block = self.block
         self._over("rlxsignal", block.streams)
         self._over("rlxwait", block.streams)
-        for _, event, is_answer in sorted(self._work()):
+        work = [(self.schedule.position[event], event, False) for event in block.events]
+        if block.role == SENDER:
+            # After the receipt, senders over ports hear that what they sent may be overwritten.
+            answered = self.schedule.answered.intersection(block.events)
+            work += [(self.schedule.done(event), event, True) for event in answered]
+        for _, event, is_answer in sorted(work):
             if is_answer:
-                self._hear_answer(event)
+                self._over("wait", [self.schedule.stream_of[event]])
+                self.recent.add(event)
+                self._tell(event)
             else:
                 self._do(event)
         self._close()
@@ -90,18 +97,22 @@ class _Assembly:
             "id": block.number * self.instances + self.instance,
             "ops": self.ops,
             "channels": [
-                {"channel_type": kind, "channel_ids": [self._channel(kind, stream) for stream in streams]}
-                for kind, streams in self.streams.items() if streams
+                {"channel_type": kind, "channel_ids": self._channels(kind)}
+                for kind, streams in self.streams.items()
+                if streams
             ],
             "remote_buffer_refs": [
                 {"access_channel_type": kind, "remote_buffer_ids": list(refs)}
-                for kind, refs in self.refs.items() if refs
+                for kind, refs in self.refs.items()
+                if refs
             ],
-        }  # fmt: skip
+        }
 
-    def _channel(self, kind: str, stream: Stream) -> int:
-        total = len(self.resources.peers[kind][self.block.rank])
-        return self.resources.channel_of[id(stream), self.block.rank] + self.instance * total
+    def _channels(self, kind: str) -> list[int]:
+        rank = self.block.rank
+        shift = self.instance * len(self.resources.peers[kind][rank])
+        channel_of = self.resources.channel_of
+        return [shift + channel_of[id(stream), rank] for stream in self.streams[kind]]
 
     def _close(self) -> None:
         """Tell senders over ports that what they sent has been read: their kernels must not end before."""
@@ -112,42 +123,44 @@ class _Assembly:
         elif ports and self.block.role == SENDER:
             self._over("wait", ports)
 
-    def _work(self) -> Iterable[tuple[int, int, bool]]:
-        """Events by position; senders also hear, after the receipt, that what they sent may be overwritten."""
-        position = self.schedule.position
-        for event in self.block.events:
-            yield position[event], event, False
-            if self.block.role == SENDER and event in self.schedule.answered:
-                yield self.schedule.done(event), event, True
-
     def _do(self, event: int) -> None:
-        self._sem("sem_acquire", self.resources.acquire.get(event, []))
+        role = self.block.role
+        self._semaphores("sem_acquire", self.resources.acquire.get(event, []))
         if self.recent.intersection(self.batches.before[event]):
             self._synchronize()
-        if self.block.role == SENDER:
+        if role == SENDER:
             self._send(event)
-        elif self.block.role == RECEIVER:
-            self._receive(event - self.count, event)
+            if event in self.schedule.answered:
+                return
+        elif role == RECEIVER:
+            self._receive(event - len(self.batches), event)
         else:
-            self._copy(event - 2 * self.count)
+            k = event - 2 * len(self.batches)
+            self._move("copy", [self.resources.copy_from[k]], self.resources.copy_to[k])
             self.recent.add(event)
-        if not (self.block.role == SENDER and event in self.schedule.answered):
-            self._tell(event)
+        self._tell(event)
 
     def _send(self, batch: int) -> None:
-        stream, messages = self.schedule.stream_of[batch], self.batches.messages[batch]
+        stream = self.schedule.stream_of[batch]
+        messages = self.batches.messages[batch]
         kind = KINDS[stream.port]
-        over = {"channel_ids": [self.number[id(stream)]], "channel_type": kind}
+        refs = self.refs[kind]
         for message in messages:
-            name = "pws" if stream.port and message == messages[-1] else "put"
-            read, land = self.resources.read[message], self.resources.land[message]
+            land = self.resources.land[message]
+            buffer = (stream.dst, land["type"], kind)
+            number = self.buffers.setdefault(buffer, len(self.buffers))
+            remote = {
+                "buffer_id": refs.setdefault(number, len(refs)),
+                "index": land["index"],
+                "size": land["size"],
+            }
+            signals = stream.port and message == messages[-1]
             self._move(
-                {
-                    "name": name,
-                    "src_buff": [_local(read)],
-                    "dst_buff": [self._remote(stream.dst, kind, land)],
-                }
-                | over
+                "pws" if signals else "put",
+                [self.resources.read[message]],
+                remote,
+                channel_ids=[self.number[id(stream)]],
+                channel_type=kind,
             )
         if not stream.port:
             self.recent.add(batch)
@@ -155,48 +168,28 @@ class _Assembly:
             self._over("signal", [stream])
 
     def _receive(self, batch: int, event: int) -> None:
+        r = self.resources
         stream = self.schedule.stream_of[batch]
         self._over("wait", [stream])
         for message in self.batches.messages[batch]:
-            if self.batches.staged[message]:
-                self._take(message)
-                self.recent.add(event)
+            if not self.batches.staged[message]:
+                continue
+            # From scratch to where it belongs.
+            landed = r.land[message]
+            target = r.write[message]
+            if r.program.messages.reduce[message]:
+                self._move("re", [r.add[message], landed], target, reduce_op="sum")
+            else:
+                self._move("copy", [landed], target)
+            self.recent.add(event)
         if batch in self.schedule.answered:
             self._synchronize()
             self._over("signal", [stream])
 
-    def _take(self, message: int) -> None:
-        """Bring a message from scratch to where it belongs."""
-        r = self.resources
-        landed, target = _local(r.land[message]), _local(r.write[message])
-        if r.program.messages.reduce[message]:
-            added = _local(r.add[message])
-            self._move(
-                {
-                    "name": "re",
-                    "src_buff": [added, landed],
-                    "dst_buff": [target],
-                    "reduce_op": "sum",
-                }
-            )
-        else:
-            self._move({"name": "copy", "src_buff": [landed], "dst_buff": [target]})
-
-    def _hear_answer(self, batch: int) -> None:
-        self._over("wait", [self.schedule.stream_of[batch]])
-        self.recent.add(batch)
-        self._tell(batch)
-
-    def _copy(self, k: int) -> None:
-        c, place = self.resources.program.copies, self.resources.place
-        rank, size = int(c.rank[k]), int(c.bytes[k])
-        source = _local(place(rank, int(c.read_buffer[k]), int(c.read_offset[k]), size))
-        target = _local(place(rank, int(c.write_buffer[k]), int(c.write_offset[k]), size))
-        self._move({"name": "copy", "src_buff": [source], "dst_buff": [target]})
-
-    def _move(self, op: Json) -> None:
+    def _move(self, name: str, sources: list[Json], destination: Json, **more: object) -> None:
         if self.heard:
             self._synchronize()
+        op = {"name": name, "src_buff": sources, "dst_buff": [destination], **more}
         if self.instances > 1:
             op["tbg_info"] = {"tb_id": self.instance, "tbg_size": self.instances}
         self.ops.append(op)
@@ -207,50 +200,38 @@ class _Assembly:
         numbers = self.resources.release.get(event)
         if numbers:
             self._synchronize()
-            self._sem("sem_release", numbers)
+            self._semaphores("sem_release", numbers)
 
     def _synchronize(self) -> None:
         if self.heard or self.moved:
             self.ops.append({"name": "nop"})
-            self.heard = self.moved = False
+            self.heard = False
+            self.moved = False
             self.recent.clear()
 
     def _over(self, name: str, streams: list[Stream]) -> None:
         """A signal or a wait over the channels of streams; waits that follow each other become one."""
         for kind in KINDS:
             numbers = [self.number[id(stream)] for stream in streams if KINDS[stream.port] == kind]
-            last = self.ops[-1] if self.ops and self.ops[-1]["name"] == name == "wait" else {}
-            joined = [*last.get("channel_ids", ()), *numbers]
-            if (
-                last.get("channel_type") == kind
-                and len(set(joined)) == len(joined) <= MAX_CHANNELS_OF_OP
-            ):
-                last["channel_ids"] = joined
-            else:
-                self.ops += [
-                    {"name": name, "channel_ids": part, "channel_type": kind}
-                    for part in _parts(numbers, MAX_CHANNELS_OF_OP)
-                ]
+            if not numbers:
+                continue
+            last = self.ops[-1] if self.ops else {}
+            if last.get("name") == name == "wait" and last["channel_type"] == kind:
+                joined = last["channel_ids"] + numbers
+                if len(set(joined)) == len(joined) <= MAX_CHANNELS_OF_OP:
+                    last["channel_ids"] = joined
+                    continue
+            self.ops += [
+                {"name": name, "channel_ids": part, "channel_type": kind}
+                for part in _parts(numbers, MAX_CHANNELS_OF_OP)
+            ]
         self.heard |= name in ("wait", "rlxwait") and bool(streams)
 
-    def _sem(self, name: str, numbers: list[int]) -> None:
-        if not numbers:
-            return
+    def _semaphores(self, name: str, numbers: list[int]) -> None:
         shift = self.instance * self.resources.semaphores[self.block.rank]
         for part in _parts([shift + number for number in numbers], MAX_SEMAPHORES_OF_OP):
             self.ops.append({"name": name, "semaphore_ids": part})
             self.heard |= name == "sem_acquire"
-
-    def _remote(self, rank: int, kind: str, place: Place) -> Json:
-        buffer, index, size = place
-        number = self.buffers.setdefault((rank, buffer, kind), len(self.buffers))
-        refs = self.refs[kind]
-        return {"buffer_id": refs.setdefault(number, len(refs)), "index": index, "size": size}
-
-
-def _local(place: Place) -> Json:
-    kind, index, size = place
-    return {"type": kind, "index": index, "size": size}
 
 
 def _parts(numbers: list[int], most: int) -> list[list[int]]:

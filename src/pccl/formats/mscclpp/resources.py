@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from pccl._arrays import Ints
 from pccl.formats.lowering import INPUT, OUTPUT, SCRATCH
 from pccl.formats.mscclpp.schedule import Schedule
 from pccl.formats.runtime_files import unit_of
 
 KINDS = ("memory", "port")
 TYPES = {INPUT: "i", OUTPUT: "o", SCRATCH: "s"}
-Place = tuple[str, int, int]  # a buffer, its first chunk, and how many
+Json = dict[str, Any]
 
 
 class Resources:
@@ -25,7 +28,10 @@ class Resources:
     scratch
         Per rank: chunks of scratch.
     read, land, add, write
-        Per message: where it is read, where it lands, what is added to it, and where the result goes.
+        Per message: where it is read, where it lands, what is added to it, and where the result goes. Places are
+        written as the loader reads them.
+    copy_from, copy_to
+        Per copy: where it is read and written.
     peers
         Per type of channel and rank: the peers of its channels.
     channel_of
@@ -37,8 +43,10 @@ class Resources:
     """
 
     def __init__(self, schedule: Schedule, in_place: bool) -> None:
-        self.schedule, self.program, self.in_place = schedule, schedule.program, in_place
-        p = self.program
+        p = schedule.program
+        self.schedule = schedule
+        self.program = p
+        self.in_place = in_place
         buffers = np.concatenate([p.input_bytes, p.output_bytes, p.scratch_bytes])
         self.unit = unit_of(p, int(np.gcd.reduce(buffers))) or 1
         if not len(p.messages):
@@ -50,40 +58,39 @@ class Resources:
         self._number_channels()
         self._number_semaphores()
 
-    def place(self, rank: int, buffer: int, offset: int, size: int) -> Place:
-        """A place as buffer, first chunk and number of chunks; in place, always in the larger buffer."""
-        index = offset // self.unit
-        if self.in_place and buffer != SCRATCH:
-            have = [
-                int(b[rank]) // self.unit
-                for b in (self.program.input_bytes, self.program.output_bytes)
-            ]
-            larger = INPUT if have[0] > have[1] else OUTPUT
-            if buffer != larger and have[0] != have[1]:
-                index += rank * min(have)
-            buffer = larger
-        return TYPES[buffer], index, size // self.unit
-
     def _place_messages(self) -> None:
-        """Where senders read, where messages land, and where receivers put them in the end."""
-        m, count = self.program.messages, len(self.program.messages)
-        rows = [column.tolist() for column in (m.src, m.dst, m.bytes)]
-        read, write, add = (
-            list(zip(column.tolist(), offset.tolist(), strict=True))
-            for column, offset in (
-                (m.read_buffer, m.read_offset), (m.write_buffer, m.write_offset), (m.add_buffer, m.add_offset),
-            )
-        )  # fmt: skip
-        self.scratch = [int(size) // self.unit for size in self.program.scratch_bytes]
-        self.read = [self.place(rows[0][i], *read[i], rows[2][i]) for i in range(count)]
-        self.write = [self.place(rows[1][i], *write[i], rows[2][i]) for i in range(count)]
-        self.add = [self.place(rows[1][i], *add[i], rows[2][i]) for i in range(count)]
+        """Where senders read, where messages land, and where receivers put them in the end; the same for copies."""
+        m = self.program.messages
+        c = self.program.copies
+        self.read = self._placed(m.src, m.read_buffer, m.read_offset, m.bytes)
+        self.write = self._placed(m.dst, m.write_buffer, m.write_offset, m.bytes)
+        self.add = self._placed(m.dst, m.add_buffer, m.add_offset, m.bytes)
+        self.copy_from = self._placed(c.rank, c.read_buffer, c.read_offset, c.bytes)
+        self.copy_to = self._placed(c.rank, c.write_buffer, c.write_offset, c.bytes)
+        self.scratch: list[int] = (self.program.scratch_bytes // self.unit).tolist()
         self.land = list(self.write)
-        for i in range(count):
-            if self.schedule.batches.staged[i]:
-                size = self.write[i][2]
-                self.land[i] = ("s", self.scratch[rows[1][i]], size)
-                self.scratch[rows[1][i]] += size
+        receivers = m.dst.tolist()
+        for i in np.flatnonzero(self.schedule.batches.staged).tolist():
+            rank = receivers[i]
+            size = self.write[i]["size"]
+            self.land[i] = {"type": "s", "index": self.scratch[rank], "size": size}
+            self.scratch[rank] += size
+
+    def _placed(self, rank: Ints, buffer: Ints, offset: Ints, size: Ints) -> list[Json]:
+        """Places as buffer, first chunk and number of chunks; in place, always in the larger buffer."""
+        index = offset // self.unit
+        if self.in_place:
+            inputs = self.program.input_bytes[rank] // self.unit
+            outputs = self.program.output_bytes[rank] // self.unit
+            larger = np.where(inputs > outputs, INPUT, OUTPUT)
+            within = (buffer != SCRATCH) & (buffer != larger) & (inputs != outputs)
+            index = index + within * rank * np.minimum(inputs, outputs)
+            buffer = np.where(buffer == SCRATCH, SCRATCH, larger)
+        columns = (buffer, index, size // self.unit)
+        return [
+            {"type": TYPES[kind], "index": first, "size": count}
+            for kind, first, count in zip(*(column.tolist() for column in columns), strict=True)
+        ]
 
     def _number_channels(self) -> None:
         """Both ends of a stream add a channel to the other, in the same order, which pairs them."""
@@ -107,18 +114,18 @@ class Resources:
         self.release: dict[int, list[int]] = defaultdict(list)
         numbers: dict[tuple[int, int], int] = {}
         known: dict[tuple[int, int], int] = {}
-        schedule, block_of = self.schedule, self.schedule.block_of
-        for block in (block for own in schedule.blocks for block in own):
+        done = self.schedule.done
+        for block in chain.from_iterable(self.schedule.blocks):
             for event in block.events:
-                for first in sorted(
-                    schedule.batches.before[event], key=schedule.done, reverse=True
-                ):
-                    pair = id(block_of[first]), id(block)
-                    if block_of[first] is block or known.get(pair, -1) >= schedule.done(first):
+                before = self.schedule.batches.before[event]
+                for first in sorted(before, key=done, reverse=True):
+                    giver = self.schedule.block_of[first]
+                    pair = (id(giver), id(block))
+                    if giver is block or known.get(pair, -1) >= done(first):
                         continue
                     if pair not in numbers:
                         numbers[pair] = self.semaphores[block.rank]
                         self.semaphores[block.rank] += 1
-                    known[pair] = schedule.done(first)
+                    known[pair] = done(first)
                     self.acquire[event].append(numbers[pair])
                     self.release[first].append(numbers[pair])

@@ -14,11 +14,11 @@ from pccl._files import replacing
 from pccl.algorithm import Algorithm
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program, chosen_collective, lower
-from pccl.formats.mscclpp.assembly import Json, assemble
+from pccl.formats.mscclpp.assembly import assemble
 from pccl.formats.mscclpp.batches import Batches
 from pccl.formats.mscclpp.interpreter import execute
 from pccl.formats.mscclpp.plan import MAX_OPS, MAX_THREADS, ExecutionPlan, facts, parse
-from pccl.formats.mscclpp.resources import Resources
+from pccl.formats.mscclpp.resources import Json, Resources
 from pccl.formats.mscclpp.schedule import arrange
 from pccl.formats.runtime_files import (
     CHECKED,
