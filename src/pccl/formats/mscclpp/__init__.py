@@ -6,10 +6,9 @@ schedule       batches as threadblocks, and streams between them
 resources      places, channels and semaphores, by number
 assembly       the operations of threadblocks
 
-plan           the schema, as data
-rules          limits, and what each operation must have
+plan           the schema and its limits, as data
+rules          what each operation must have
 resolver       a plan with all indirections followed, and what is wrong with it at first sight
-state          threadblocks and counters of a plan that runs
 interpreter    runs a plan, ours or not, and says what is wrong with it
 
 The writer and the interpreter share nothing but the schema and its limits.

@@ -9,9 +9,11 @@ in order. What is not ordered by these rules is a race, whether or not this run 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import lcm
+from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +22,10 @@ from pccl.collective import Promise
 from pccl.errors import FormatError
 from pccl.formats.machine import (
     BY_NAME,
+    Clock,
     Conflict,
     Kind,
+    Line,
     Memory,
     Place,
     Problem,
@@ -33,7 +37,6 @@ from pccl.formats.machine import (
 from pccl.formats.mscclpp.plan import ExecutionPlan, facts, read
 from pccl.formats.mscclpp.resolver import Key, Range, ResolvedPlan, Step, resolve
 from pccl.formats.mscclpp.rules import MOVES, PUTS, PUTS_WITH_SIGNAL, SIGNALS, SUMS, WAITS
-from pccl.formats.mscclpp.state import Counter, Signal, Thread
 
 MOST_PROBLEMS = 20
 
@@ -118,6 +121,72 @@ def _promise(plan: ExecutionPlan, sizes: list[dict[str, int]]) -> Promise:
     for text in unfit_buffers(promise, sizes):
         raise FormatError(f"the buffers do not fit {name}: {text}")
     return promise
+
+
+class Signal(NamedTuple):
+    """What a signal carries: what is ordered before it (nothing, if it is relaxed), and the ranks known to run."""
+
+    clock: Clock | None
+    met: int
+
+
+class Thread(Line):
+    """A threadblock, or a port channel; `met` has a bit for each rank that is known to run."""
+
+    __slots__ = ("_met_soon", "met", "next", "rank", "steps")
+
+    def __init__(self, index: int, lines: int, rank: int, steps: list[Step]) -> None:
+        super().__init__(index, lines)
+        self.rank = rank
+        self.steps = steps
+        self.next = 0
+        self.met = self._met_soon = 1 << rank
+
+    def take(self, signal: Signal) -> None:
+        """Take in what a signal carries; it counts from the next ``nop`` on."""
+        self._met_soon |= signal.met
+        if signal.clock is not None:
+            self.hear(signal.clock)
+
+    def synchronize(self, until: int) -> None:
+        """Let all threads meet: operations up to `until`, and all heard of, come before what follows."""
+        super().synchronize(until)
+        self.met |= self._met_soon
+
+
+class Counter:
+    """A counter that goes up with every signal and down with every wait: that of a channel, or a semaphore."""
+
+    def __init__(self, initial: int = 0) -> None:
+        self.initial = initial
+        self.value = initial
+        self._taken = 0
+        self._total = 0
+        self._givers: set[int] = set()
+        # Those that no wait has taken; the clocks of others need no more memory.
+        self._given: deque[Signal] = deque()
+
+    def expect(self, giver: int) -> None:
+        """Note that a threadblock will give a signal."""
+        self._total += 1
+        self._givers.add(giver)
+
+    def give(self, signal: Signal) -> None:
+        """Go up."""
+        self.value += 1
+        self._given.append(signal)
+
+    def take(self) -> Iterable[Signal]:
+        """Wait, and learn what is certain to have happened.
+
+        The k-th wait knows that k signals came. It knows which if one threadblock gives them all, or if it is the last.
+        """
+        self.value -= 1
+        self._taken += 1
+        nth = self._taken - self.initial
+        if nth > 0 and len(self._givers) == 1:
+            return (self._given.popleft(),)
+        return self._given if nth == self._total else ()
 
 
 class _Machine:
@@ -339,18 +408,17 @@ class _Machine:
         """Say what threadblocks wait for: first those for which it never comes, as nobody has it still to give."""
         left = [step for thread in stuck for step in thread.steps[thread.next :]]
         coming = {key for step in left for key in step.gives}
-        never: list[Problem] = []
-        others: list[Problem] = []
+        found = []
         for thread in stuck:
             step = thread.steps[thread.next]
             missing = [key for key in step.waits if self.counters[key].value <= 0]
             text = f"deadlock: {step} waits {self._awaited(step, missing)}"
-            if missing and missing[0] not in coming:
-                never.append(Problem(Kind.DEADLOCK, f"{text}, which never comes", step.place))
-            else:
-                others.append(Problem(Kind.DEADLOCK, text, step.place))
-        for problem in never + others:
-            self.problems.add(problem.kind, problem.text, problem.place)
+            hopeless = bool(missing) and missing[0] not in coming
+            if hopeless:
+                text += ", which never comes"
+            found.append((not hopeless, text, step.place))
+        for _, text, place in sorted(found, key=itemgetter(0)):
+            self.problems.add(Kind.DEADLOCK, text, place)
 
     def _awaited(self, step: Step, missing: list[Key]) -> str:
         if not missing:
