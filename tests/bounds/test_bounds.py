@@ -11,7 +11,7 @@ from hypothesis import given, settings
 import pccl
 from pccl.bounds import bound_of, check, cut, latency, prices
 from pccl.bounds.case import Case
-from pccl.bounds.price_search import _by_program, _by_rising
+from pccl.bounds.prices import _by_program, _by_rising
 from pccl.collective import compile_conditions
 from pccl.units import Picoseconds
 from tests.strategies import problems, synthesized
@@ -115,7 +115,7 @@ def test_prices_count_how_far_chunks_go(two_sides):
 
 
 def test_rising_prices_get_where_the_program_gets(two_sides):
-    conditions = compile_conditions(two_sides, [all_to_all(range(6), MANY)])
+    case = Case(two_sides, compile_conditions(two_sides, [all_to_all(range(6), MANY)]))
     demand, rate = np.ones((6, 6)) - np.eye(6), np.full(18, 1e-3)
     crossing = np.arange(18) < 4.0  # a start that leads astray
     for found in (
@@ -123,9 +123,8 @@ def test_rising_prices_get_where_the_program_gets(two_sides):
         _by_rising(two_sides, demand, rate, crossing),
     ):
         price = np.rint(found / found.max() * 1e6).astype(np.int64)
-        assert prices.prove(
-            two_sides, conditions, {"prices": tuple(price)}, False
-        ) / STEP / MANY == pytest.approx(7 / 3, rel=0.02)
+        proven = prices.prove(case, {"prices": tuple(price)}, False)
+        assert proven / STEP / MANY == pytest.approx(7 / 3, rel=0.02)
 
 
 def test_every_member_of_an_all_reduce_sends_and_receives():
@@ -232,7 +231,7 @@ def test_the_longest_way_is_found(problem):
     conditions = compile_conditions(topology, collectives)
     every = np.zeros(len(conditions), np.bool_)
     ((certificate, whole),) = latency.find(Case(topology, conditions, True, every))
-    assert latency.prove(topology, conditions, certificate, whole) == slow_latency(
+    assert latency.prove(Case(topology, conditions), certificate, whole) == slow_latency(
         topology, conditions
     )
 
@@ -304,7 +303,7 @@ def test_links_of_no_use_earn_nothing():
         [0],
         [0, 4],
     ):  # the link from 4 to 5 leaves the set as well, but nothing gets there
-        assert cut.prove(topology, conditions, {"devices": tuple(inside)}, True) == STEP
+        assert cut.prove(Case(topology, conditions), {"devices": tuple(inside)}, True) == STEP
 
 
 def test_nothing_to_send_is_said():

@@ -16,8 +16,6 @@ from pccl._arrays import Bools, Indices, Ints
 from pccl._heap_kernels import pop, push
 from pccl._kernels import kernel
 
-__all__ = ["Gates", "Queues", "Rooms", "Service", "serve_first_come"]
-
 NONE = np.int64(-1)
 
 # What happens to a transfer; each opens the gate of the same number.
@@ -25,17 +23,6 @@ SENT = 0  # its last byte has left: opens the port of the sender
 ARRIVED = 1  # its last byte is there: opens the port of the receiver
 FREE = 2  # its link can serve another
 KINDS = 3
-
-
-class Service(NamedTuple):
-    """Transfers under way, and what happens next."""
-
-    hold: Ints
-    transmission: Ints
-    travel: Ints
-    start: Ints  # -1 until it starts
-    heap: Ints  # [slot, (time, sequence, KINDS * transfer + what happens)]
-    events: Ints  # [0]: how many wait in the heap, [1]: how many there ever were
 
 
 class Queues(NamedTuple):
@@ -46,18 +33,21 @@ class Queues(NamedTuple):
     following: Ints  # per one who waits: the next in its queue
 
 
-class Gates(NamedTuple):
-    """Links, and behind them the ports of switches that handle a chunk over one link at a time."""
+class Service(NamedTuple):
+    """Transfers under way, what happens next, and what they wait for."""
 
+    hold: Ints
+    transmission: Ints
+    travel: Ints
+    start: Ints  # -1 until it starts
+    heap: Ints  # [slot, (time, sequence, KINDS * transfer + what happens)]
+    events: Ints  # [0]: how many wait in the heap, [1]: how many there ever were
+    # Gates: links, and behind them the ports of switches that handle a chunk over one link at a time.
     link: Indices  # per transfer
     port: Indices  # [transfer, (of the sender, of the receiver)]: or -1; no rows if there are no ports
-    busy: Bools
-    queues: Queues  # of transfers
-
-
-class Rooms(NamedTuple):
-    """Finite buffers, and the stays that queue for a place in them."""
-
+    busy: Bools  # per gate
+    queues: Queues  # of transfers, per gate
+    # Finite buffers, and the stays that queue for a place in them.
     stay: Indices  # [transfer, (sends a chunk on from, brings a chunk for)]: or -1; no rows without finite buffers
     switch: Ints  # per stay
     left: Ints  # per stay: transfers that are not over
@@ -67,7 +57,7 @@ class Rooms(NamedTuple):
     granted: Bools
     first_transfer: Ints  # per stay: the first in the list of transfers that wait for it
     places: Ints  # per device: how many are free
-    queues: Queues  # of stays, per device
+    stay_queues: Queues  # of stays, per device
 
 
 @kernel
@@ -76,130 +66,126 @@ def serve_first_come(
     first: Ints,
     followers: Ints,
     missing: Ints,
-    service: Service,
-    gates: Gates,
-    rooms: Rooms,
+    state: Service,
 ) -> None:
     """Serve all transfers as they become ready; events at the same time happen in the order of their causes."""
     for transfer in order:
         if missing[transfer] == 0:
-            enter(service, gates, rooms, transfer, 0)
-    while service.events[0] > 0:
-        slot = pop(service.heap, service.events[0])
-        service.events[0] = slot
-        time = service.heap[slot, 0]
-        transfer = service.heap[slot, 2] // KINDS
-        kind = service.heap[slot, 2] % KINDS
-        gate = gate_of(gates, transfer, kind)
+            enter(state, transfer, 0)
+    while state.events[0] > 0:
+        slot = pop(state.heap, state.events[0])
+        state.events[0] = slot
+        time = state.heap[slot, 0]
+        transfer = state.heap[slot, 2] // KINDS
+        kind = state.heap[slot, 2] % KINDS
+        gate = gate_of(state, transfer, kind)
         if gate >= 0:
-            open_gate(service, gates, rooms, gate, time)
+            open_gate(state, gate, time)
         if kind == ARRIVED:
             for k in range(first[transfer], first[transfer + 1]):
                 missing[followers[k]] -= 1
                 if missing[followers[k]] == 0:
-                    enter(service, gates, rooms, followers[k], time)
+                    enter(state, followers[k], time)
         if kind != FREE:
-            stay = stay_of(rooms, transfer, kind)
+            stay = stay_of(state, transfer, kind)
             if stay >= 0:
-                count_off(service, gates, rooms, stay, time)
+                count_off(state, stay, time)
 
 
 @kernel
-def gate_of(gates: Gates, transfer: int, k: int) -> int:
+def gate_of(state: Service, transfer: int, k: int) -> int:
     """The k-th gate of a transfer, or -1."""
     if k == FREE:
-        return gates.link[transfer]
-    return gates.port[transfer, k] if len(gates.port) > 0 else NONE
+        return state.link[transfer]
+    return state.port[transfer, k] if len(state.port) > 0 else NONE
 
 
 @kernel
-def stay_of(rooms: Rooms, transfer: int, side: int) -> int:
+def stay_of(state: Service, transfer: int, side: int) -> int:
     """The stay of the chunk at the sender or at the receiver of a transfer, or -1."""
-    return rooms.stay[transfer, side] if len(rooms.stay) > 0 else NONE
+    return state.stay[transfer, side] if len(state.stay) > 0 else NONE
 
 
 @kernel
-def enter(service: Service, gates: Gates, rooms: Rooms, transfer: int, time: int) -> None:
+def enter(state: Service, transfer: int, time: int) -> None:
     """A transfer is ready: it goes to its gates, or waits for the stay that it begins to have a place."""
-    stay = stay_of(rooms, transfer, ARRIVED)
-    if stay < 0 or rooms.granted[stay]:
-        pass_gates(service, gates, rooms, transfer, 0, time)
+    stay = stay_of(state, transfer, ARRIVED)
+    if stay < 0 or state.granted[stay]:
+        pass_gates(state, transfer, 0, time)
         return
-    gates.queues.following[transfer] = rooms.first_transfer[stay]
-    rooms.first_transfer[stay] = transfer
-    if not rooms.wanted[stay]:
-        rooms.wanted[stay] = True
-        if rooms.previous[stay] < 0 or rooms.left[rooms.previous[stay]] == 0:
-            join(rooms.queues, rooms.switch[stay], stay)
-            grant(service, gates, rooms, rooms.switch[stay], time)
+    state.queues.following[transfer] = state.first_transfer[stay]
+    state.first_transfer[stay] = transfer
+    if not state.wanted[stay]:
+        state.wanted[stay] = True
+        if state.previous[stay] < 0 or state.left[state.previous[stay]] == 0:
+            join(state.stay_queues, state.switch[stay], stay)
+            grant(state, state.switch[stay], time)
 
 
 @kernel
-def grant(service: Service, gates: Gates, rooms: Rooms, switch: int, time: int) -> None:
+def grant(state: Service, switch: int, time: int) -> None:
     """Give free places of a switch to the stays that asked first."""
-    while rooms.places[switch] > 0 and rooms.queues.first[switch] >= 0:
-        stay = leave(rooms.queues, switch)
-        rooms.places[switch] -= 1
-        rooms.granted[stay] = True
-        transfer = rooms.first_transfer[stay]
+    while state.places[switch] > 0 and state.stay_queues.first[switch] >= 0:
+        stay = leave(state.stay_queues, switch)
+        state.places[switch] -= 1
+        state.granted[stay] = True
+        transfer = state.first_transfer[stay]
         while transfer >= 0:
             # The list of those who wait for the stay uses the places of the queues that they go to now.
-            after = gates.queues.following[transfer]
-            pass_gates(service, gates, rooms, transfer, 0, time)
+            after = state.queues.following[transfer]
+            pass_gates(state, transfer, 0, time)
             transfer = after
 
 
 @kernel
-def count_off(service: Service, gates: Gates, rooms: Rooms, stay: int, time: int) -> None:
+def count_off(state: Service, stay: int, time: int) -> None:
     """One transfer less; with the last one the stay is over, and its place is free."""
-    rooms.left[stay] -= 1
-    if rooms.left[stay] == 0:
-        rooms.places[rooms.switch[stay]] += 1
-        again = rooms.next[stay]
-        if again >= 0 and rooms.wanted[again]:
-            join(rooms.queues, rooms.switch[again], again)
-        grant(service, gates, rooms, rooms.switch[stay], time)
+    state.left[stay] -= 1
+    if state.left[stay] == 0:
+        state.places[state.switch[stay]] += 1
+        again = state.next[stay]
+        if again >= 0 and state.wanted[again]:
+            join(state.stay_queues, state.switch[again], again)
+        grant(state, state.switch[stay], time)
 
 
 @kernel
-def pass_gates(
-    service: Service, gates: Gates, rooms: Rooms, transfer: int, begin: int, time: int
-) -> None:
+def pass_gates(state: Service, transfer: int, begin: int, time: int) -> None:
     """Take gate after gate, from number `begin` on, until one is busy; behind the last one the transfer starts."""
     for k in range(begin, KINDS):
-        gate = gate_of(gates, transfer, k)
+        gate = gate_of(state, transfer, k)
         if gate >= 0:
-            if gates.busy[gate]:
-                join(gates.queues, gate, transfer)
+            if state.busy[gate]:
+                join(state.queues, gate, transfer)
                 return
-            gates.busy[gate] = True
-    service.start[transfer] = time
-    schedule(service, time + service.hold[transfer], transfer, FREE)
-    schedule(service, time + service.travel[transfer], transfer, ARRIVED)
+            state.busy[gate] = True
+    state.start[transfer] = time
+    schedule(state, time + state.hold[transfer], transfer, FREE)
+    schedule(state, time + state.travel[transfer], transfer, ARRIVED)
     # Only a port or a buffer cares when the last byte has left.
-    if gate_of(gates, transfer, SENT) >= 0 or stay_of(rooms, transfer, SENT) >= 0:
-        schedule(service, time + service.transmission[transfer], transfer, SENT)
+    if gate_of(state, transfer, SENT) >= 0 or stay_of(state, transfer, SENT) >= 0:
+        schedule(state, time + state.transmission[transfer], transfer, SENT)
 
 
 @kernel
-def schedule(service: Service, time: int, transfer: int, kind: int) -> None:
+def schedule(state: Service, time: int, transfer: int, kind: int) -> None:
     """Something will happen to a transfer."""
     event = KINDS * transfer + kind
-    service.events[0] = push(service.heap, service.events[0], time, service.events[1], event)
-    service.events[1] += 1
+    state.events[0] = push(state.heap, state.events[0], time, state.events[1], event)
+    state.events[1] += 1
 
 
 @kernel
-def open_gate(service: Service, gates: Gates, rooms: Rooms, gate: int, time: int) -> None:
+def open_gate(state: Service, gate: int, time: int) -> None:
     """Let the next one through."""
-    gates.busy[gate] = False
-    if gates.queues.first[gate] < 0:
+    state.busy[gate] = False
+    if state.queues.first[gate] < 0:
         return
-    transfer = leave(gates.queues, gate)
+    transfer = leave(state.queues, gate)
     k = 0
-    while gate_of(gates, transfer, k) != gate:
+    while gate_of(state, transfer, k) != gate:
         k += 1
-    pass_gates(service, gates, rooms, transfer, k, time)
+    pass_gates(state, transfer, k, time)
 
 
 @kernel

@@ -1,12 +1,11 @@
 """Lower bounds with certificates: how long any algorithm must take, and a few numbers that prove it again.
 
-registry       the kinds of bounds; the best bound of all kinds; the check of a certificate
-latency        the unloaded time of a chunk from one device to another
-cut            what must leave a set of devices, over the rate at which its links carry it away
-prices         whatever links cost, chunks pay for their cheapest ways, and links earn no more than they carry
-traffic        what all of them ask: which chunks leave a set, how fast links are, what goes from where to where
-cut_search     the search for sets of devices that much must leave over little
-price_search   the search for prices of links that make the cheapest ways dear
+registry   the kinds of bounds; the best bound of all kinds; the check of a certificate
+case       what all of them ask: which chunks leave a set, how fast links are, what goes from where to where
+latency    the unloaded time of a chunk from one device to another
+cut        what must leave a set of devices, over the rate at which its links carry it away; the search for such sets
+prices     whatever links cost, chunks pay for their cheapest ways, and links earn no more than they carry; the
+           search for prices that make the cheapest ways dear
 """
 
 from __future__ import annotations

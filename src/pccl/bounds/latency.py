@@ -14,12 +14,9 @@ import numpy as np
 from pccl._arrays import Bools, Ints, take_rows
 from pccl.algorithm.bound import Certificate
 from pccl.bounds.case import Case
-from pccl.bounds.traffic import any_of
 from pccl.collective import Conditions
 from pccl.network import NEVER, few_sizes, network, no_way, times_from_nearest, unloaded_times
 from pccl.topology import Topology
-
-__all__ = ["QUICK", "explain", "find", "prove"]
 
 QUICK = True
 
@@ -27,27 +24,25 @@ QUICK = True
 def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
     """Yield the longest way of a chunk that stays whole, and that of a byte of those that might be cut."""
     conditions = case.conditions
-    yield _longest_way(case.topology, conditions, ~case.cut_freely), True
-    if np.any(case.cut_freely):
-        every = np.ones(len(conditions), np.bool_)
+    every = np.ones(len(conditions), np.bool_)
+    cut_freely = ~every if case.cut_freely is None else case.cut_freely
+    yield _longest_way(case.topology, conditions, ~cut_freely), True
+    if np.any(cut_freely):
         single_bytes = replace(conditions, bytes=every.astype(np.int64))
         yield _longest_way(case.topology, single_bytes, every), False
 
 
-def prove(
-    topology: Topology, conditions: Conditions, certificate: Certificate, whole_chunks: bool
-) -> int:
+def prove(case: Case, certificate: Certificate, whole_chunks: bool) -> int:
     """Picoseconds that the largest chunk between the two devices needs at least, or else its first byte."""
     if not certificate:
         return 0
     source, destination = certificate["devices"]
-    starts = any_of(conditions.source_ids == source, conditions.source_offsets)
-    ends = any_of(conditions.destination_ids == destination, conditions.destination_offsets)
-    sizes = conditions.bytes[starts & ends]
+    devices = np.arange(case.topology.num_devices)
+    sizes = case.conditions.bytes[case.going(devices == source, devices == destination)]
     if not len(sizes):
         return 0
     size = int(sizes.max()) if whole_chunks else 1
-    return int(times_from_nearest(topology, size, np.array([source]))[destination])
+    return int(times_from_nearest(case.topology, size, np.array([source]))[destination])
 
 
 def explain(certificate: Certificate) -> str:

@@ -20,8 +20,6 @@ from pccl.errors import VerificationError
 from pccl.topology import Topology
 from pccl.units import Picoseconds
 
-__all__ = ["KINDS", "bound_of", "check", "lower_bound"]
-
 
 class Kind(Protocol):
     """A way to argue that no algorithm is faster."""
@@ -31,13 +29,7 @@ class Kind(Protocol):
     def find(self, case: Case) -> Iterable[tuple[Certificate, bool]]:
         """Yield certificates, and whether each is about whole chunks."""
 
-    def prove(
-        self,
-        topology: Topology,
-        conditions: Conditions,
-        certificate: Certificate,
-        whole_chunks: bool,
-    ) -> int:
+    def prove(self, case: Case, certificate: Certificate, whole_chunks: bool, /) -> int:
         """Return the picoseconds that any algorithm takes."""
 
     def explain(self, certificate: Certificate) -> str:
@@ -78,15 +70,13 @@ def bound_of(
     With `whole_chunks`, cuts count chunks as they are, which proves more but for this way to cut the data alone;
     `cut_freely` says which chunks might be cut further. A `quick` answer does without prices.
     """
-    if cut_freely is None:
-        cut_freely = np.zeros(len(conditions), np.bool_)
     case = Case(topology, conditions, whole_chunks, cut_freely)
     found = []
     for name, kind in KINDS.items():
         if quick and not kind.QUICK:
             continue
         for certificate, whole in kind.find(case):
-            value = Picoseconds(kind.prove(topology, conditions, certificate, whole))
+            value = Picoseconds(kind.prove(case, certificate, whole))
             found.append(Bound(name, value, certificate, whole, kind.explain(certificate)))
     return max(found, key=lambda bound: bound.value)
 
@@ -104,9 +94,8 @@ def check(bound: Bound, topology: Topology, conditions: Conditions) -> None:
     if bound.kind not in KINDS:
         raise VerificationError(f"there is no bound {bound.kind!r}; there are {', '.join(KINDS)}")
     try:
-        proven = KINDS[bound.kind].prove(
-            topology, conditions, bound.certificate, bound.whole_chunks
-        )
+        case = Case(topology, conditions)
+        proven = KINDS[bound.kind].prove(case, bound.certificate, bound.whole_chunks)
     except (LookupError, OverflowError, TypeError, ValueError):
         raise VerificationError(f"the {bound.kind} bound has no valid certificate") from None
     if bound.value > proven:

@@ -9,15 +9,13 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from pccl._arrays import Column, Ints
+from pccl._arrays import Column, Indices, Ints, offsets_of
 from pccl.collective.conditions import Conditions
 from pccl.collective.groups import format_group
-from pccl.collective.layout import BufferLayout, Promise, Ranks
+from pccl.collective.layout import BufferLayout, Promise, Ranks, kept
 from pccl.errors import CollectiveError
 from pccl.topology import Topology
 from pccl.units import Bytes, Size, parse, whole
-
-__all__ = ["Collective", "Moves", "npu_numbers", "yes_or_no"]
 
 # Pieces are numbered in 32 bits.
 _MOST_CHUNKS = 2**31 - 1
@@ -96,9 +94,7 @@ class Collective:
         self._set("dtype", str(self.dtype).removeprefix("torch."))
         if self.dtype not in _ELEMENT_BYTES:
             known = ", ".join(_ELEMENT_BYTES)
-            raise CollectiveError(
-                f"{self.kind}: there is no dtype {self.dtype!r}; there are {known}"
-            )
+            raise self._error(f"there is no dtype {self.dtype!r}; there are {known}")
         if self.group is not None:
             self._set("group", npu_numbers(self.group, f"{self.kind}: the group"))
             self._check_group(self.ranks)
@@ -106,13 +102,9 @@ class Collective:
             return
         chunks = whole(self.chunks)
         if chunks is None or chunks < 1:
-            raise CollectiveError(
-                f"{self.kind}: chunks must be a positive whole number, not {self.chunks!r}"
-            )
+            raise self._error(f"chunks must be a positive whole number, not {self.chunks!r}")
         if chunks > _MOST_CHUNKS:
-            raise CollectiveError(
-                f"{self.kind}: {chunks} chunks are too many; {_MOST_CHUNKS} is the limit"
-            )
+            raise self._error(f"{chunks} chunks are too many; {_MOST_CHUNKS} is the limit")
         self._set("chunks", chunks)
 
     @property
@@ -133,7 +125,17 @@ class Collective:
     def conditions(self, topology: Topology) -> Conditions:
         """One condition per chunk, on this topology."""
         for rank in self.ranks:
-            _check_npu(topology, rank, self.kind)
+            if not 0 <= rank < topology.num_devices:
+                present = _shortened(format_group(topology.npus.tolist()))
+                raise self._error(
+                    f"there is no NPU {rank} in {topology.name}, which has NPUs {present}"
+                )
+            if topology.is_switch(rank):
+                raise self._error(
+                    f"device {rank} ({topology.labels[rank]}) is a switch, not an NPU"
+                )
+            if rank not in topology.npus:
+                raise self._error(f"NPU {rank} is absent from {topology.name}")
         return self._conditions(self._members(topology.npus))
 
     def layout(
@@ -198,8 +200,8 @@ class Collective:
         chunks = self.pieces * (1 if self._is_one_share else members)
         step = chunks * self.element
         if int(self.size) < step:
-            raise CollectiveError(
-                f"{self.kind}: {self.size} is too little for {chunks} chunks of {self.dtype} elements, some of which "
+            raise self._error(
+                f"{self.size} is too little for {chunks} chunks of {self.dtype} elements, some of which "
                 "would be empty; take fewer chunks or a larger size"
             )
         return replace(self, size=Bytes(-(-int(self.size) // step) * step))
@@ -224,7 +226,30 @@ class Collective:
         raise NotImplementedError
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        raise NotImplementedError
+        """Chunks lie one after another, at the same place in the input and in the output of all ranks."""
+        place = offsets_of(conditions.bytes)[:-1]
+        whole_buffer = np.full(ranks.count, int(self.size))
+        shift = np.zeros(ranks.count, np.int64)
+        return BufferLayout(place, place, whole_buffer, whole_buffer, shift, kept())
+
+    def _gathered(
+        self, conditions: Conditions, owner: Indices, ranks: Ranks, keepers: Ints | None = None
+    ) -> BufferLayout:
+        """Every rank has a share in its input, and all shares in its output, in the order of the ranks.
+
+        `owner` says whose share each chunk is a part of, and `keepers` which ranks keep a copy of their own share.
+        """
+        shares = self._shares(len(ranks.group))
+        # Ranks that only relay have shares as well, because runtimes count shares by ranks.
+        size = np.full(ranks.count, shares.max(initial=0))
+        size[ranks.members] = shares
+        offsets = offsets_of(size)
+        first = offsets[:-1]
+        within = conditions.within_share
+        own = kept() if keepers is None else kept(keepers, size[keepers], 0, first[keepers])
+        output_bytes = np.full(ranks.count, offsets[-1])
+        output_offset = first[ranks.of_device[owner]] + within
+        return BufferLayout(within, output_offset, size, output_bytes, first, own)
 
     def _ranks(self, rank_of: Ints, count: int) -> Ranks:
         return Ranks(rank_of, count, self._members(np.flatnonzero(rank_of >= 0)))
@@ -235,10 +260,10 @@ class Collective:
 
     def _check_group(self, group: tuple[int, ...]) -> None:
         if not group:
-            raise CollectiveError(f"{self.kind}: the group is empty")
+            raise self._error("the group is empty")
         if len(set(group)) < len(group):
             twice = next(rank for i, rank in enumerate(group) if rank in group[:i])
-            raise CollectiveError(f"{self.kind}: NPU {twice} appears twice in the group")
+            raise self._error(f"NPU {twice} appears twice in the group")
 
     def _shares(self, members: int) -> Ints:
         """The sizes of the shares that the buffer consists of, in the order of the members."""
@@ -249,10 +274,13 @@ class Collective:
 
     def _check_elements(self, size: int, what: str) -> None:
         if size % self.element:
-            raise CollectiveError(
-                f"{self.kind}: {what} {Bytes(size)} is not a whole number of elements of {self.dtype}, "
+            raise self._error(
+                f"{what} {Bytes(size)} is not a whole number of elements of {self.dtype}, "
                 f"which have {self.element} bytes"
             )
+
+    def _error(self, text: str) -> CollectiveError:
+        return CollectiveError(f"{self.kind}: {text}")
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -286,21 +314,6 @@ def split(totals: Ints, parts: int) -> Ints:
     """
     least, rest = np.divmod(totals, parts)
     return least[:, None] + (np.arange(parts) < rest[:, None])
-
-
-def _check_npu(topology: Topology, device: int, what: str) -> None:
-    """Raise unless the device is an NPU of the topology."""
-    if not 0 <= device < topology.num_devices:
-        present = _shortened(format_group(topology.npus.tolist()))
-        raise CollectiveError(
-            f"{what}: there is no NPU {device} in {topology.name}, which has NPUs {present}"
-        )
-    if topology.is_switch(device):
-        raise CollectiveError(
-            f"{what}: device {device} ({topology.labels[device]}) is a switch, not an NPU"
-        )
-    if device not in topology.npus:
-        raise CollectiveError(f"{what}: NPU {device} is absent from {topology.name}")
 
 
 def npu_numbers(value: object, what: str) -> tuple[int, ...]:

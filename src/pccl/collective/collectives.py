@@ -1,4 +1,4 @@
-"""Collectives of equal shares, in which everyone gathers, adds up or sends on, or one member is the root.
+"""Collectives of equal shares, in which everyone gathers, adds up or sends on, or one member is the root; all kinds.
 
 All collectives are small immutable descriptions of what a process group wants. Sizes count the buffer of one NPU as
 nccl-tests does: the whole gathered or scattered array for All-Gather, Reduce-Scatter and All-to-All (its own share
@@ -8,27 +8,21 @@ NPUs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from pccl._arrays import Ints, offsets_of
+from pccl._arrays import Indices, Ints
 from pccl.collective.base import Collective, Moves, yes_or_no
 from pccl.collective.conditions import Conditions
-from pccl.collective.layout import BufferLayout, Ranks, gathered, kept, same_place
+from pccl.collective.custom import Custom
+from pccl.collective.exchanges import AllToAll, AllToAllV
+from pccl.collective.layout import BufferLayout, Ranks, kept
 from pccl.errors import CollectiveError
+from pccl.topology import Topology
 from pccl.units import whole
-
-__all__ = [
-    "AllGather",
-    "AllReduce",
-    "Broadcast",
-    "Gather",
-    "Reduce",
-    "ReduceScatter",
-    "Scatter",
-    "SendRecv",
-]
 
 
 class AllGather(Collective):
@@ -51,8 +45,7 @@ class AllGather(Collective):
         return self._shares(len(group)), group[:, None], others
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        shares = self._shares(len(ranks.group))
-        return gathered(conditions, conditions.source_ids, shares, ranks, ranks.members)
+        return self._gathered(conditions, conditions.source_ids, ranks, ranks.members)
 
 
 class ReduceScatter(Collective):
@@ -67,8 +60,7 @@ class ReduceScatter(Collective):
         return self._shares(len(group)), everyone, group[:, None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        shares = self._shares(len(ranks.group))
-        return gathered(conditions, conditions.destination_ids, shares, ranks).reversed()
+        return self._gathered(conditions, conditions.destination_ids, ranks).reversed()
 
 
 class AllReduce(Collective):
@@ -86,9 +78,6 @@ class AllReduce(Collective):
     def _moves(self, group: Ints) -> Moves:
         everyone = np.tile(group, (len(group), 1))
         return self._shares(len(group)), everyone, everyone
-
-    def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        return same_place(offsets_of(conditions.bytes)[:-1], self.size, ranks)
 
 
 @dataclass(frozen=True)
@@ -123,8 +112,9 @@ class SendRecv(Collective):
         return shares, group[:count, None], receivers[:count, None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        layout = same_place(conditions.within_share, self.size, ranks)
-        return replace(layout, shift=None)
+        place = conditions.within_share
+        layout = super()._layout(conditions, ranks)
+        return replace(layout, input_offset=place, output_offset=place, shift=None)
 
 
 @dataclass(frozen=True)
@@ -138,9 +128,7 @@ class _Rooted(Collective):
         if self.root is not None:
             root = whole(self.root)
             if root is None:
-                raise CollectiveError(
-                    f"{self.kind}: the root must be the number of an NPU, not {self.root!r}"
-                )
+                raise self._error(f"the root must be the number of an NPU, not {self.root!r}")
             self._set("root", root)
         super()._check_shared()
         if self.group is not None:
@@ -150,11 +138,16 @@ class _Rooted(Collective):
         """The root among these members, as an array of one."""
         root = group[:1] if self.root is None else group[group == self.root]
         if not len(root):
-            raise CollectiveError(f"{self.kind}: root {self.root} is not in the group")
+            raise self._error(f"root {self.root} is not in the group")
         return root
 
     def _root_rank(self, ranks: Ranks) -> Ints:
         return ranks.of_device[self._root_of(ranks.group)]
+
+    def _at_root(self, conditions: Conditions, owner: Indices, ranks: Ranks) -> BufferLayout:
+        """All shares in the output of the root, which keeps its own; not defined in place."""
+        layout = self._gathered(conditions, owner, ranks, self._root_rank(ranks))
+        return replace(layout, shift=None)
 
     def _others(self, group: Ints) -> Moves:
         """The shares of all members but the root, the root, and these members."""
@@ -177,7 +170,7 @@ class Broadcast(_Rooted):
         return self._shares(1), root[None], group[group != root][None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        layout = same_place(conditions.within_share, self.size, ranks)
+        layout = super()._layout(conditions, ranks)
         return replace(layout, own=kept(self._root_rank(ranks), self.size))
 
 
@@ -192,9 +185,6 @@ class Reduce(_Rooted):
     def _moves(self, group: Ints) -> Moves:
         return self._shares(1), group[None], self._root_of(group)[None]
 
-    def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        return same_place(conditions.within_share, self.size, ranks)
-
 
 class Scatter(_Rooted):
     """The root sends every NPU a share of its own; size is the buffer of the root."""
@@ -206,10 +196,7 @@ class Scatter(_Rooted):
         return self._others(group)
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        owners = conditions.destination_ids
-        shares = self._shares(len(ranks.group))
-        layout = gathered(conditions, owners, shares, ranks, self._root_rank(ranks))
-        return replace(layout.reversed(), shift=None)
+        return self._at_root(conditions, conditions.destination_ids, ranks).reversed()
 
 
 class Gather(_Rooted):
@@ -223,7 +210,55 @@ class Gather(_Rooted):
         return shares, others, root
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        owners = conditions.source_ids
-        shares = self._shares(len(ranks.group))
-        layout = gathered(conditions, owners, shares, ranks, self._root_rank(ranks))
-        return replace(layout, shift=None)
+        return self._at_root(conditions, conditions.source_ids, ranks)
+
+
+COLLECTIVES: dict[str, type[Collective]] = {
+    cls.kind: cls
+    for cls in (
+        AllGather, ReduceScatter, AllReduce, AllToAll, AllToAllV, Broadcast, Reduce, Scatter, Gather, SendRecv, Custom,
+    )
+}  # fmt: skip
+
+
+def compile_conditions(topology: Topology, collectives: Sequence[Collective]) -> Conditions:
+    """Conditions of all collectives together, checked against the topology.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> conditions = compile_conditions(pccl.topology.ring(4), [AllGather(size="4KiB")])
+    >>> len(conditions), conditions.sources(1).tolist(), conditions.destinations(1).tolist()
+    (4, [1], [0, 2, 3])
+    """
+    if not collectives:
+        raise CollectiveError("there is nothing to do: give at least one collective")
+    for collective in collectives:
+        if not isinstance(collective, Collective):
+            raise CollectiveError(f"{collective!r} is not a collective")
+    return Conditions.join([collective.conditions(topology) for collective in collectives])
+
+
+def collective_from_dict(data: Mapping[str, Any]) -> Collective:
+    """Build a collective from plain data: its kind, and its parameters by name.
+
+    Examples
+    --------
+    >>> collective_from_dict({"kind": "broadcast", "size": "1MiB", "root": 2})
+    Broadcast(size=Bytes(1048576), group=None, chunks=None, dtype='uint8', root=2)
+    """
+    if not isinstance(data, Mapping):
+        raise CollectiveError(
+            f"a collective is given by its kind and its parameters, not by {data!r}"
+        )
+    arguments = dict(data)
+    kind = arguments.pop("kind", None)
+    if not isinstance(kind, str) or kind not in COLLECTIVES:
+        raise CollectiveError(
+            f"there is no collective {kind!r}; there are {', '.join(COLLECTIVES)}"
+        )
+    try:
+        return COLLECTIVES[kind](**arguments)
+    except TypeError as error:
+        allowed = ", ".join(f.name for f in fields(COLLECTIVES[kind]))
+        raise CollectiveError(f"{kind}: {error}; its parameters are {allowed}") from None

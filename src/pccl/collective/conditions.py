@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 
 from pccl._arrays import Bools, Column, Indices, Ints, offsets_of
 
-__all__ = ["Conditions"]
-
 
 @dataclass(frozen=True, eq=False)
 class Conditions:

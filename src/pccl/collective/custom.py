@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pccl._arrays import Ints, offsets_of
+from pccl._arrays import Ints
 from pccl.collective.base import Collective, npu_numbers, yes_or_no
 from pccl.collective.conditions import Conditions
-from pccl.collective.layout import BufferLayout, Ranks, kept, same_place
+from pccl.collective.layout import BufferLayout, Ranks, kept
 from pccl.errors import CollectiveError
 from pccl.units import Bytes, Size, parse, whole
-
-__all__ = ["Condition", "Custom"]
 
 
 @dataclass(frozen=True)
@@ -83,11 +81,9 @@ class Custom(Collective):
         try:
             rows = tuple(row if isinstance(row, Condition) else Condition(**row) for row in pattern)
         except TypeError as error:
-            raise CollectiveError(
-                f"{self.kind}: the pattern must be a list of conditions: {error}"
-            ) from None
+            raise self._error(f"the pattern must be a list of conditions: {error}") from None
         if not rows:
-            raise CollectiveError(f"{self.kind}: there is no condition")
+            raise self._error("there is no condition")
         members = {rank for row in rows for rank in _ranks(row.sources) + _ranks(row.destinations)}
         self._set("pattern", rows)
         self._set("group", tuple(sorted(members)))
@@ -105,7 +101,8 @@ class Custom(Collective):
         return Conditions.join(parts)
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
-        place = offsets_of(conditions.bytes)[:-1]
+        layout = super()._layout(conditions, ranks)
+        place = layout.input_offset
         # A chunk that is no sum stays where it is if its source is among its destinations.
         stays = [
             not row.reduces and _ranks(row.sources)[0] in _ranks(row.destinations)
@@ -114,7 +111,7 @@ class Custom(Collective):
         chunk = np.flatnonzero(stays)
         rank = ranks.of_device[conditions.source_ids[conditions.source_offsets[chunk]]]
         own = kept(rank, conditions.bytes[chunk], place[chunk], place[chunk])
-        return replace(same_place(place, self.size, ranks), shift=None, own=own)
+        return replace(layout, shift=None, own=own)
 
 
 def _ranks(value: int | Iterable[int]) -> tuple[int, ...]:

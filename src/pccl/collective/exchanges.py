@@ -12,10 +12,7 @@ from pccl._arrays import Ints
 from pccl.collective.base import Collective, Moves
 from pccl.collective.conditions import Conditions
 from pccl.collective.layout import BufferLayout, Ranks, kept
-from pccl.errors import CollectiveError
 from pccl.units import Bytes, parse, whole
-
-__all__ = ["AllToAll", "AllToAllV"]
 
 
 class _Exchange(Collective):
@@ -121,15 +118,11 @@ class AllToAllV(_Exchange):
                 matrix = np.asarray(matrix).tolist()
             rows = [tuple(self._entry(entry) for entry in row) for row in matrix]
         except TypeError:
-            raise CollectiveError(
-                f"{self.kind}: the matrix must be a list of rows, not {self.matrix!r}"
-            ) from None
+            raise self._error(f"the matrix must be a list of rows, not {self.matrix!r}") from None
         self._set("matrix", tuple(rows))
         for i, row in enumerate(self.matrix):
             if len(row) != len(self.matrix):
-                raise CollectiveError(
-                    f"{self.kind}: row {i} has {len(row)} entries; the matrix must be square"
-                )
+                raise self._error(f"row {i} has {len(row)} entries; the matrix must be square")
         self._set("size", Bytes(max((sum(map(int, row)) for row in self.matrix), default=0)))
         self._check_shared()
         for entry in {int(entry) for row in self.matrix for entry in row}:
@@ -142,18 +135,14 @@ class AllToAllV(_Exchange):
             is_whole_float = isinstance(entry, float) and entry.is_integer()
             count = int(entry) if is_whole_float else whole(entry)
             if count is None or count < 0:
-                raise CollectiveError(
-                    f"{self.kind}: the matrix holds {entry!r}; bytes are whole and not negative"
-                )
+                raise self._error(f"the matrix holds {entry!r}; bytes are whole and not negative")
             entry = Bytes(count)
         return int(parse(Bytes, entry, f"entry of the matrix of {self.kind}"))
 
     def _check_fits(self, members: int) -> None:
         if members != len(self.matrix):
             rows = len(self.matrix)
-            raise CollectiveError(
-                f"{self.kind}: the matrix is {rows} x {rows}, but the group has {members} members"
-            )
+            raise self._error(f"the matrix is {rows} x {rows}, but the group has {members} members")
 
     def _matrix(self, members: int) -> Ints:
         self._check_fits(members)

@@ -12,8 +12,6 @@ import numpy as np
 from pccl.errors import CollectiveError
 from pccl.units import whole
 
-__all__ = ["DeviceMesh", "device_mesh", "format_group", "parse_group"]
-
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 # A typing error should not fill the memory with ranks.
 _MOST_RANKS = 1_000_000

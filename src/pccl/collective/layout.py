@@ -1,7 +1,7 @@
 """Where the chunks of a collective lie in the buffers of the ranks, and what every rank is promised.
 
 Every collective says by itself how its buffers lie, as NCCL and MPI define them (``Collective.layout``); here is what
-it says, and the two arrangements that most of them use. A promise (``Collective.promise``) follows from conditions and
+it says. A promise (``Collective.promise``) follows from conditions and
 layout alone, so that whoever executes a program can check its results without knowing the collective.
 """
 
@@ -13,11 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pccl._arrays import Column, Indices, Ints, offsets_of
+from pccl._arrays import Column, Ints, offsets_of
 from pccl.collective.conditions import Conditions
-from pccl.units import Size
-
-__all__ = ["BufferLayout", "Promise", "Ranks", "gathered", "kept", "same_place"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,38 +149,6 @@ class Ranks:
     def members(self) -> Ints:
         """The ranks of the group, in its order."""
         return self.of_device[self.group]
-
-
-def gathered(
-    conditions: Conditions, owner: Indices, shares: Ints, ranks: Ranks, keepers: ArrayLike = ()
-) -> BufferLayout:
-    """Every rank has a share in its input, and all shares in its output, in the order of the ranks.
-
-    Parameters
-    ----------
-    conditions, owner
-        The chunks, and whose share each is a part of.
-    shares
-        The sizes of the shares of the members of the group.
-    keepers
-        The ranks that keep a copy of their own share.
-    """
-    # Ranks that only relay have shares as well, because runtimes count shares by ranks.
-    size = np.full(ranks.count, shares.max(initial=0))
-    size[ranks.members] = shares
-    offsets = offsets_of(size)
-    first = offsets[:-1]
-    within = conditions.within_share
-    keeper = np.asarray(keepers, np.int64)
-    own = kept(keeper, size[keeper], 0, first[keeper])
-    whole = np.full(ranks.count, offsets[-1])
-    return BufferLayout(within, first[ranks.of_device[owner]] + within, size, whole, first, own)
-
-
-def same_place(place: Ints, size: Size, ranks: Ranks) -> BufferLayout:
-    """Chunks have these places in the input and in the output of all ranks."""
-    whole = np.full(ranks.count, int(size))
-    return BufferLayout(place, place, whole, whole, np.zeros(ranks.count, np.int64), kept())
 
 
 def kept(

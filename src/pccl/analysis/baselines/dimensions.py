@@ -8,10 +8,7 @@ import numpy as np
 
 from pccl._arrays import Ints
 from pccl.analysis.baselines.sends import Sends, Trees, lay_trees, lay_walks
-from pccl.analysis.baselines.walks import pairs
 from pccl.analysis.baselines.workload import UnsupportedError, Workload
-
-__all__ = ["Grid", "hierarchical"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def hierarchical(workload: Workload) -> Sends:
 
 def _walks(workload: Workload, grid: Grid) -> Sends:
     """Every chunk along the last dimension to the right place, then along the one before it."""
-    src, dst, walk = pairs(workload)
+    src, dst, walk = workload.pairs
     begin = workload.place[src]
     way = grid.place[:, workload.place[dst]] - grid.place[:, begin]
     steps = (grid.strides[:, None] * way)[::-1]

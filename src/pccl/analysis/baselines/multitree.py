@@ -8,14 +8,10 @@ import numpy as np
 
 from pccl._arrays import Ints
 from pccl.analysis.baselines import tree_kernels as kernels
-from pccl.analysis.baselines.routes import Paths, follow, shortest
 from pccl.analysis.baselines.sends import Sends, Trees, lay_trees
-from pccl.analysis.baselines.workload import Workload
+from pccl.analysis.baselines.workload import Paths, Workload, follow, shortest
 from pccl.errors import InfeasibleError
 from pccl.network import NEVER
-from pccl.topology import Topology
-
-__all__ = ["multitree"]
 
 
 def multitree(workload: Workload) -> Sends:
@@ -45,7 +41,7 @@ def _grown(workload: Workload, begin: Ints, end: Ints, paths: Paths) -> Trees:
     )
     since[root, root] = 0
     growth.reached[:, 0] = root
-    edges = kernels.Edges(begin, end, paths.first, paths.link, _steps(workload, paths))
+    edges = kernels.Edges(begin, end, *paths, _steps(workload, paths))
     if kernels.grow_trees(edges, growth):
         pair = workload.members[np.argwhere(since < 0)[0]].tolist()
         joined = " and ".join(workload.topology.device_text(device) for device in pair)
@@ -70,7 +66,8 @@ def _neighbours(workload: Workload) -> tuple[Ints, Ints, Paths]:
     place = workload.place
     # A path is a link that leaves a member, and the shortest way from there over links that leave no member.
     beyond = np.flatnonzero(place[topology.src] < 0)
-    relays = _with_links(topology, beyond)
+    columns = ("src", "dst", "latency", "bandwidth", "exclusive")
+    relays = replace(topology, **{name: getattr(topology, name)[beyond] for name in columns})
     towards, remaining = shortest(relays, workload.size, members)
     link = np.flatnonzero(place[topology.src] >= 0)
     via = topology.dst[link].astype(np.int64)
@@ -87,8 +84,3 @@ def _neighbours(workload: Workload) -> tuple[Ints, Ints, Paths]:
     rest = follow(relays, towards, end, via[row], members[end])
     first = rest.first + np.arange(len(rest.first))
     return begin, end, Paths(first, np.insert(beyond[rest.link], rest.first[:-1], link[row]))
-
-
-def _with_links(topology: Topology, links: Ints) -> Topology:
-    columns = ("src", "dst", "latency", "bandwidth", "exclusive")
-    return replace(topology, **{column: getattr(topology, column)[links] for column in columns})

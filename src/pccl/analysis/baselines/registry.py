@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+
+import numpy as np
 
 from pccl.algorithm import Algorithm, Provenance
-from pccl.analysis.baselines.confined import confined
 from pccl.analysis.baselines.dimensions import hierarchical
 from pccl.analysis.baselines.multitree import multitree
 from pccl.analysis.baselines.rings import best_ring, ring
-from pccl.analysis.baselines.sends import contend
-from pccl.analysis.baselines.trees import double_tree, halving_doubling
-from pccl.analysis.baselines.walks import bruck, direct
-from pccl.analysis.baselines.workload import UnsupportedError
+from pccl.analysis.baselines.sends import Sends, contend
+from pccl.analysis.baselines.textbook import bruck, direct, double_tree, halving_doubling
+from pccl.analysis.baselines.workload import UnsupportedError, Workload
+from pccl.analysis.simulator import simulate
 from pccl.collective import COLLECTIVES, Collective
 from pccl.errors import PcclError
+from pccl.synthesis import synthesize
 from pccl.topology import Topology
-
-__all__ = ["Baseline", "baseline", "baselines", "find_baseline"]
 
 
 @dataclass(frozen=True)
@@ -34,16 +33,20 @@ class Baseline:
         The collectives that it supports.
     needs
         What it asks of groups or networks; empty if any will do.
-    synthesizes
-        Whether it searches for an algorithm, which takes longer.
+    plan
+        How one collective is sent; None for our own synthesis.
     """
 
     name: str
     description: str
     kinds: frozenset[str]
-    make: Callable[[Topology, Sequence[Collective]], Algorithm] = field(repr=False)
+    plan: Callable[[Workload], Sends] | None = field(repr=False)
     needs: str = ""
-    synthesizes: bool = False
+
+    @property
+    def synthesizes(self) -> bool:
+        """Whether it searches for an algorithm, which takes longer."""
+        return self.plan is None
 
     def check(self, topology: Topology, collectives: Sequence[Collective]) -> None:
         """Refuse collectives of another kind, and switches with limits."""
@@ -58,7 +61,10 @@ class Baseline:
         """Run the collectives this way; raises `UnsupportedError` where that is not possible."""
         self.check(topology, collectives)
         try:
-            algorithm = self.make(topology, collectives)
+            if self.plan is None:
+                algorithm = _confined(topology, collectives)
+            else:
+                algorithm = contend(self.plan, topology, collectives)
         except UnsupportedError as error:
             raise UnsupportedError(error.reason, self.name) from None
         return replace(algorithm, provenance=Provenance(f"baseline {self.name}, timed by fifo"))
@@ -72,24 +78,24 @@ _COPIES = frozenset(COLLECTIVES) - {"reduce-scatter", "all-reduce", "reduce"}
 # One line for each: its name, what it does, the kinds that it serves, how it is made, and what it needs.
 _BASELINES = (
     Baseline("direct", "every NPU sends to every destination by itself, over a fixed route",
-             _COPIES, partial(contend, direct)),
+             _COPIES, direct),
     Baseline("confined", "our synthesis on the devices of each group alone",
-             frozenset(COLLECTIVES), confined, "groups that are connected by themselves", synthesizes=True),
+             frozenset(COLLECTIVES), None, "groups that are connected by themselves"),
     Baseline("ring", "shares go round the group in its own order",
-             _SHARED | _ROOTED, partial(contend, ring)),
+             _SHARED | _ROOTED, ring),
     Baseline("best-ring", "shares go round the best ring that a quick search finds",
-             _SHARED | _ROOTED, partial(contend, best_ring)),
+             _SHARED | _ROOTED, best_ring),
     Baseline("halving-doubling", "shares are exchanged at doubling distances",
-             _SHARED, partial(contend, halving_doubling), "a power of two NPUs per group"),
+             _SHARED, halving_doubling, "a power of two NPUs per group"),
     Baseline("double-tree", "two complementary binary trees, each for every second chunk",
-             _ROOTED | {"all-reduce"}, partial(contend, double_tree)),
+             _ROOTED | {"all-reduce"}, double_tree),
     Baseline("bruck", "chunks go on at doubling distances until they are there",
-             _EXCHANGES, partial(contend, bruck)),
+             _EXCHANGES, bruck),
     Baseline("hierarchical", "one dimension after another, in rings",
-             _SHARED | _EXCHANGES, partial(contend, hierarchical),
+             _SHARED | _EXCHANGES, hierarchical,
              "a network with dimensions, and groups that are grids along them"),
     Baseline("multitree", "one tree per NPU, all grown together over free links",
-             _SHARED, partial(contend, multitree)),
+             _SHARED, multitree),
 )  # fmt: skip
 
 
@@ -126,3 +132,26 @@ def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorit
     Algorithm(all-gather on mesh:4x4: 240 transfers, 300.47 us)
     """
     return find_baseline(name).run(topology, collectives)
+
+
+def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
+    """Synthesize for each group on its own devices alone; then all contend for the links, first come, first served."""
+    collectives = [
+        collective if collective.chunks else replace(collective, chunks=1)
+        for collective in collectives
+    ]
+    columns = []
+    chunks = 0
+    for collective in collectives:
+        inside = np.zeros(topology.num_devices, np.bool_)
+        inside[list(collective.ranks) or topology.npus] = True
+        inside[topology.switches] = True
+        network = topology.restrict(np.flatnonzero(inside).tolist())
+        links = np.flatnonzero(inside[topology.src] & inside[topology.dst])
+        own = synthesize(network, collective, verify=False).transfers
+        columns.append(
+            (own.chunk.astype(np.int64) + chunks, links[own.link], own.start, own.reduce)
+        )
+        chunks += len(own.conditions)
+    joined = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return simulate(Algorithm.build(topology, collectives, *joined), "fifo").to_algorithm()

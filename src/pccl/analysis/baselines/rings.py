@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pccl._arrays import Ints, take_rows
+from pccl._arrays import Ints, inverse, take_rows
 from pccl.analysis.baselines.dimensions import Grid
 from pccl.analysis.baselines.sends import Sends, Trees, lay_trees
-from pccl.analysis.baselines.tour_kernels import improve_tour
+from pccl.analysis.baselines.tree_kernels import improve_tour
 from pccl.analysis.baselines.workload import UnsupportedError, Workload
-
-__all__ = ["best_ring", "ring"]
 
 # Passes over all pairs of places; on a thousand NPUs that is a fraction of a second.
 PASSES = 30
@@ -30,10 +28,8 @@ def best_ring(workload: Workload) -> Sends:
 
 def _around(workload: Workload, tour: Ints) -> Sends:
     n = len(tour)
-    roots = workload.roots
-    place = np.empty(n, np.int64)
-    place[tour] = np.arange(n)
-    distance = (place - place[roots][:, None]) % n
+    place = inverse(tour)
+    distance = (place - place[workload.roots][:, None]) % n
 
     def trees(inward: bool) -> Trees:
         """Every member has the same neighbour in all trees, except that roots have no parent."""
@@ -65,7 +61,7 @@ def _time(workload: Workload, tour: Ints) -> tuple[int, int]:
     """About how long a chunk takes once round: as fast as it travels, or as links used more than once let it."""
     members = workload.members[tour]
     paths, path = workload.paths(members, np.roll(members, -1))
-    _, link = take_rows(paths.first, paths.link, path)
+    _, link = take_rows(*paths, path)
     hold, travel = workload.link_times
     once_round = int(travel[link].sum())
     busiest = np.bincount(link, hold[link]).max(initial=0)

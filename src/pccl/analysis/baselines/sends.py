@@ -7,7 +7,7 @@ by earlier: a ring through a switch stays a ring. Links serve first come, first 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,19 +16,15 @@ from pccl.algorithm import Algorithm, Transfers
 from pccl.algorithm.timing import times_of
 from pccl.algorithm.timing_kernels import Inputs
 from pccl.analysis.baselines import tree_kernels as kernels
-from pccl.analysis.baselines.routes import Paths
-from pccl.analysis.baselines.workload import Workload
+from pccl.analysis.baselines.workload import Paths, Workload
 from pccl.analysis.queues import first_come_starts
 from pccl.collective import Collective, compile_conditions
 from pccl.errors import InfeasibleError
 from pccl.network import LONGEST
 from pccl.topology import Topology
 
-__all__ = ["Sends", "Trees", "contend", "lay_trees", "lay_walks"]
 
-
-@dataclass(frozen=True)
-class Sends:
+class Sends(NamedTuple):
     """Transfers in columns, in the order in which they are served if they are ready at the same time.
 
     `newest` and `previous` say what each waits for, as the `Inputs` of the timing do, but count back from the transfer
@@ -42,8 +38,7 @@ class Sends:
     reduce: Bools
 
 
-@dataclass(frozen=True)
-class Trees:
+class Trees(NamedTuple):
     """One tree per row, over the members of a group by their places in it.
 
     Attributes
@@ -67,21 +62,19 @@ def contend(
 ) -> Algorithm:
     """Plan each collective by itself; then all contend for the links, which serve first come, first served."""
     conditions = compile_conditions(topology, collectives)
-    workloads = [Workload.of(topology, collective) for collective in collectives]
-    parts = [plan(workload) for workload in workloads]
-    # At worst, all transfers come one after another.
-    longest = sum(
-        workload.link_times[1][part.link].sum(dtype=np.float64)
-        for workload, part in zip(workloads, parts, strict=True)
-    )
+    parts = []
+    chunks = 0
+    longest = 0.0
+    for collective in collectives:
+        workload = Workload.of(topology, collective)
+        part = plan(workload)
+        parts.append(part._replace(chunk=part.chunk + chunks))
+        chunks += len(workload.conditions)
+        # At worst, all transfers come one after another.
+        longest += workload.link_times[1][part.link].sum(dtype=np.float64)
     if longest > LONGEST:
         raise InfeasibleError(f"the transfers may take longer than two weeks on {topology.name}")
-    before = offsets_of(np.array([len(workload.conditions) for workload in workloads]))
-    chunk = np.concatenate([part.chunk + by for part, by in zip(parts, before, strict=False)])
-    link, newest, previous, reduce = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("link", "newest", "previous", "reduce")
-    )
+    chunk, link, newest, previous, reduce = map(np.concatenate, zip(*parts, strict=True))
     order = np.arange(len(chunk))
     transfers = Transfers(topology, conditions, chunk.astype(np.int32), link, order, reduce)
     inputs = Inputs(*(np.where(back > 0, order - back, -1) for back in (newest, previous)))
@@ -100,7 +93,7 @@ def lay_walks(workload: Workload, stops: Ints, chunk: Ints, walk: Ints) -> Sends
     dst = stops[:, 1:]
     moves = src != dst
     paths, path = workload.paths(src[moves], dst[moves])
-    taken, link = take_rows(paths.first, paths.link, path)
+    taken, link = take_rows(*paths, path)
     # Of walk w, the moves before it end where its own begin.
     first = taken[offsets_of(np.count_nonzero(moves, axis=1))]
     newest = np.ones(len(link), np.int64)
@@ -139,18 +132,13 @@ def lay_trees(
     )
     topology = workload.topology
     token, last, chosen = np.empty((3, topology.num_devices), np.int64)
+    contributes = workload.place >= 0
     ground = kernels.Ground(
-        workload.members,
-        workload.place >= 0,
-        topology.src,
-        topology.dst,
-        token,
-        last,
-        chosen,
+        workload.members, contributes, topology.src, topology.dst, token, last, chosen, pattern
     )
-    kernels.lay_trees(up or absent, down or absent, ground, pattern)
+    kernels.lay_trees(up or absent, down or absent, ground)
     chunk = workload.by_piece
-    tree_of_chunk = workload.share if tree_of_chunk is None else tree_of_chunk
+    tree_of_chunk = workload.conditions.share if tree_of_chunk is None else tree_of_chunk
     return _repeated(pattern, chunk, tree_of_chunk[chunk])
 
 
@@ -176,10 +164,5 @@ def _repeated(pattern: kernels.Pattern, chunk: Ints, row_of_chunk: Ints) -> Send
     """The pattern of each chunk, one chunk after another."""
     rows = np.arange(len(pattern.link))
     first, taken = take_rows(pattern.first, rows, row_of_chunk)
-    return Sends(
-        np.repeat(chunk, np.diff(first)),
-        pattern.link[taken],
-        pattern.newest[taken],
-        pattern.previous[taken],
-        pattern.reduce[taken],
-    )
+    columns: list[Any] = [column[taken] for column in pattern[1:]]
+    return Sends(np.repeat(chunk, np.diff(first)), *columns)

@@ -1,4 +1,4 @@
-"""Compiled loops of the baselines that use trees: trees laid over paths of links, and trees grown together."""
+"""Compiled loops of the baselines: trees laid over paths of links, trees grown together, and good rings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pccl._arrays import Bools, Indices, Ints
 from pccl._kernels import kernel
 from pccl.network.graph_kernels import NEVER
 
-__all__ = ["Edges", "Ground", "Growth", "Pattern", "TreeTable", "grow_trees", "lay_trees"]
-
 NONE = np.int64(-1)
+# Members of a tour in a row that are moved elsewhere.
+LONGEST_STRETCH = 3
 
 
 # --- trees over paths ------------------------------------------------------------------------------------------------
@@ -28,18 +28,6 @@ class TreeTable(NamedTuple):
     link: Ints
 
 
-class Ground(NamedTuple):
-    """What trees are laid over, and scratch space with one entry per device."""
-
-    member: Ints  # device of each member of the group
-    contributes: Bools  # per device: whether it is a member of the group
-    src: Indices
-    dst: Indices
-    token: Ints  # who stands for the sum that the device has seen; or whether it has joined a tree of links
-    last: Ints  # the newest transfer that brought the chunk
-    chosen: Ints  # links of a tree, as many as there are
-
-
 class Pattern(NamedTuple):
     """Transfers of each tree or walk, which are repeated for every chunk that takes it; see `Sends`."""
 
@@ -50,22 +38,35 @@ class Pattern(NamedTuple):
     reduce: Bools
 
 
+class Ground(NamedTuple):
+    """What trees are laid over, scratch space with one entry per device, and room for the transfers."""
+
+    member: Ints  # device of each member of the group
+    contributes: Bools  # per device: whether it is a member of the group
+    src: Indices
+    dst: Indices
+    token: Ints  # who stands for the sum that the device has seen; or whether it has joined a tree of links
+    last: Ints  # the newest transfer that brought the chunk
+    chosen: Ints  # links of a tree, as many as there are
+    pattern: Pattern  # what comes of it
+
+
 @kernel
-def lay_trees(up: TreeTable, down: TreeTable, ground: Ground, pattern: Pattern) -> None:
+def lay_trees(up: TreeTable, down: TreeTable, ground: Ground) -> None:
     """Send sums up one tree and copies down another, tree by tree."""
     count = np.int64(0)
-    for tree in range(len(pattern.first) - 1):
+    for tree in range(len(ground.pattern.first) - 1):
         ground.last[:] = NONE
-        end = send_up(tree, up, ground, pattern, count)
+        end = send_up(tree, up, ground, count)
         if end < 0:
             ground.last[:] = NONE
-            end = merge_up(tree, up, ground, pattern, count)
-        count = send_down(tree, down, ground, pattern, end)
-        pattern.first[tree + 1] = count
+            end = merge_up(tree, up, ground, count)
+        count = send_down(tree, down, ground, end)
+        ground.pattern.first[tree + 1] = count
 
 
 @kernel
-def send_up(tree: int, up: TreeTable, ground: Ground, pattern: Pattern, count: int) -> int:
+def send_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
     """Send every partial sum to the parent along its path; returns -1 where different sums would meet on the way.
 
     Who belongs to the same sum is kept by union and find in `token`; a device that only passes sums on remembers one
@@ -93,7 +94,9 @@ def send_up(tree: int, up: TreeTable, ground: Ground, pattern: Pattern, count: i
                 return -1
             if not ground.contributes[at] and there != NONE and own != there:
                 return -1
-            write(pattern, count, up.link[hop], wait, ground.last[at] if adds else NONE, adds)
+            write(
+                ground.pattern, count, up.link[hop], wait, ground.last[at] if adds else NONE, adds
+            )
             if adds:
                 token[there] = own
             elif not ground.contributes[at]:
@@ -116,7 +119,7 @@ def holder(token: Ints, device: int) -> int:
 
 
 @kernel
-def merge_up(tree: int, up: TreeTable, ground: Ground, pattern: Pattern, count: int) -> int:
+def merge_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
     """Send sums over the union of all paths, cut down to a tree of links: each device adds up, and sends on once."""
     order = up.order[tree]
     chosen = ground.chosen
@@ -140,21 +143,21 @@ def merge_up(tree: int, up: TreeTable, ground: Ground, pattern: Pattern, count: 
     for k in range(size - 1, -1, -1):
         src = ground.src[chosen[k]]
         dst = ground.dst[chosen[k]]
-        write(pattern, count, chosen[k], ground.last[src], ground.last[dst], True)
+        write(ground.pattern, count, chosen[k], ground.last[src], ground.last[dst], True)
         ground.last[dst] = count
         count += 1
     return count
 
 
 @kernel
-def send_down(tree: int, down: TreeTable, ground: Ground, pattern: Pattern, count: int) -> int:
+def send_down(tree: int, down: TreeTable, ground: Ground, count: int) -> int:
     """Send a copy of its own to every member, along the path from its parent."""
     order = down.order[tree]
     for k in range(1, len(order)):
         path = down.path[tree, order[k]]
         wait = ground.last[ground.member[down.parent[tree, order[k]]]]
         for hop in range(down.first[path], down.first[path + 1]):
-            write(pattern, count, down.link[hop], wait, NONE, False)
+            write(ground.pattern, count, down.link[hop], wait, NONE, False)
             wait = count
             count += 1
         ground.last[ground.member[order[k]]] = wait
@@ -248,3 +251,99 @@ def needing(edges: Edges, growth: Growth, edge: int, step: int) -> tuple[int, in
         else:
             later = min(later, growth.since[tree, begin])
     return NONE, later
+
+
+# --- good rings -------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def improve_tour(cost: Ints, tour: Ints, saved: Ints, passes: int) -> None:
+    """Turn stretches of a round tour round, or move short ones elsewhere, for as long as that makes it cheaper.
+
+    Costs may differ between the directions: `saved` is scratch space for what turning stretches round would save.
+    """
+    for _ in range(passes):
+        turned = turn_stretches(cost, tour, saved)
+        moved = move_stretches(cost, tour)
+        if not (turned or moved):
+            break
+
+
+@kernel
+def turn_stretches(cost: Ints, tour: Ints, saved: Ints) -> bool:
+    """Reverse tour[i + 1 : j + 1] where that is cheaper."""
+    n = len(tour)
+    better = False
+    sum_savings(cost, tour, saved)
+    for i in range(n - 2):
+        for j in range(i + 2, n):
+            before = tour[i]
+            first = tour[i + 1]
+            last = tour[j]
+            after = tour[(j + 1) % n]
+            if before == after:
+                continue
+            gain = cost[before, first] + cost[last, after]
+            gain -= cost[before, last] + cost[first, after]
+            # The hops inside are made in the other direction.
+            gain += saved[j] - saved[i + 1]
+            if gain > 0:
+                reverse(tour, i + 1, j)
+                sum_savings(cost, tour, saved)
+                better = True
+    return better
+
+
+@kernel
+def sum_savings(cost: Ints, tour: Ints, saved: Ints) -> None:
+    """What turning round the hops up to each place would save."""
+    saved[0] = 0
+    for k in range(1, len(tour)):
+        hop = cost[tour[k - 1], tour[k]] - cost[tour[k], tour[k - 1]]
+        saved[k] = saved[k - 1] + hop
+
+
+@kernel
+def move_stretches(cost: Ints, tour: Ints) -> bool:
+    """Move a few members in a row to between two others, where that is cheaper."""
+    n = len(tour)
+    better = False
+    for length in range(1, min(LONGEST_STRETCH, n - 3) + 1):
+        # Every stretch comes to the front once, as the tour is turned on by one each time.
+        for _ in range(n):
+            first = tour[0]
+            last = tour[length - 1]
+            before = tour[n - 1]
+            after = tour[length]
+            gain = cost[before, first] + cost[last, after] - cost[before, after]
+            best = np.int64(0)
+            place = 0
+            for k in range(length, n - 1):
+                here = tour[k]
+                there = tour[k + 1]
+                more = cost[here, first] + cost[last, there] - cost[here, there]
+                if gain - more > best:
+                    best = gain - more
+                    place = k
+            if best > 0:
+                rotate(tour, length, place + 1)
+                better = True
+            rotate(tour, 1, n)
+    return better
+
+
+@kernel
+def rotate(tour: Ints, by: int, end: int) -> None:
+    """Move the first few entries of tour[:end] behind the others; in place that takes three reversals."""
+    reverse(tour, 0, by - 1)
+    reverse(tour, by, end - 1)
+    reverse(tour, 0, end - 1)
+
+
+@kernel
+def reverse(tour: Ints, low: int, high: int) -> None:
+    """Turn round what stands from one place to another."""
+    while low < high:
+        tour[low], tour[high] = tour[high], tour[low]
+        low += 1
+        high -= 1

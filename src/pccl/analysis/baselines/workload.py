@@ -1,20 +1,21 @@
-"""What a baseline starts from: one collective, the members of its group, and fixed routes between them."""
+"""What a baseline starts from: one collective, the members of its group, and fixed routes between them.
+
+Routes go by dimensions on grids, otherwise the way that takes least time without traffic.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from pccl._arrays import Ints
-from pccl.analysis.baselines.routes import Paths, dimension_order, follow, shortest
+from pccl._arrays import Indices, Ints, offsets_by_owner
 from pccl.collective import Collective, Conditions
-from pccl.errors import PcclError
-from pccl.network import LONGEST, arc_of_link, network
+from pccl.errors import InfeasibleError, PcclError
+from pccl.network import LONGEST, NEVER, arc_of_link, network, unloaded_times
 from pccl.topology import Topology
-
-__all__ = ["UnsupportedError", "Workload"]
 
 
 class UnsupportedError(PcclError):
@@ -23,6 +24,13 @@ class UnsupportedError(PcclError):
     def __init__(self, reason: str, name: str = "") -> None:
         super().__init__(f"the baseline {name!r} {reason}" if name else reason)
         self.reason = reason
+
+
+class Paths(NamedTuple):
+    """Path `i` goes over the links ``link[first[i] : first[i + 1]]``."""
+
+    first: Ints
+    link: Ints
 
 
 @dataclass(frozen=True)
@@ -53,11 +61,6 @@ class Workload:
         return not self.collects or bool(np.any(self.conditions.num_destinations > 1))
 
     @cached_property
-    def share(self) -> Ints:
-        """Per chunk: the share that it is a piece of."""
-        return np.cumsum(self.conditions.piece == 0) - 1
-
-    @cached_property
     def by_piece(self) -> Ints:
         """All chunks, the first piece of every share before the second of any."""
         return np.argsort(self.conditions.piece, kind="stable")
@@ -72,6 +75,15 @@ class Workload:
         if not self.spreads:
             return self.place[conditions.destination_ids[conditions.destination_offsets[first]]]
         return np.arange(len(first)) % len(self.members)
+
+    @cached_property
+    def pairs(self) -> tuple[Ints, Ints, Ints]:
+        """Between which devices chunks go, and for each chunk and destination which of these pairs is its own."""
+        conditions = self.conditions
+        source = conditions.source_ids[conditions.source_offsets[:-1]].astype(np.int64)
+        return self._different(
+            np.repeat(source, conditions.num_destinations), conditions.destination_ids
+        )
 
     # --- the ways between members ---
 
@@ -113,7 +125,77 @@ class Workload:
 
     def paths(self, src: Ints, dst: Ints) -> tuple[Paths, Ints]:
         """Return the paths between pairs of devices, and for each pair which of them is its path."""
+        src, dst, path = self._different(src, dst)
+        return follow(self.topology, self.towards, self.place[dst], src, dst), path
+
+    def _different(self, src: Ints, dst: Ints | Indices) -> tuple[Ints, Ints, Ints]:
+        """The different pairs among these, and which of them each one is."""
         devices = self.topology.num_devices
-        pairs, path = np.unique(src * devices + dst, return_inverse=True)
-        src, dst = np.divmod(pairs, devices)
-        return follow(self.topology, self.towards, self.place[dst], src, dst), path.reshape(-1)
+        pairs, number = np.unique(src * devices + dst, return_inverse=True)
+        return *np.divmod(pairs, devices), number.reshape(-1)
+
+
+def follow(topology: Topology, towards: Ints, row: Ints, src: Ints, dst: Ints) -> Paths:
+    """Walk from each source to its destination, where `towards[row]` has the next link for every device."""
+    at = src.copy()
+    going = np.flatnonzero(src != dst)
+    owners = [going[:0]]
+    links = [going[:0]]
+    while len(going):
+        link = towards[row[going], at[going]]
+        if np.any(link < 0):
+            pair = going[np.argmax(link < 0)]
+            raise InfeasibleError(
+                f"{topology.device_text(int(src[pair]))} cannot send to {topology.device_text(int(dst[pair]))}: "
+                f"no path of links joins them in {topology.name}"
+            )
+        owners.append(going)
+        links.append(link)
+        at[going] = topology.dst[link]
+        going = going[at[going] != dst[going]]
+    owner = np.concatenate(owners)
+    by_owner = np.argsort(owner, kind="stable")
+    return Paths(offsets_by_owner(owner, len(src)), np.concatenate(links)[by_owner])
+
+
+def shortest(topology: Topology, size: int, targets: Ints) -> tuple[Ints, Ints]:
+    """Return by target and device the link to take so as to arrive first (or -1), and how long the way takes."""
+    net = network(topology.transpose(), np.array([size]))
+    remaining = unloaded_times(net, targets, np.zeros(len(targets), np.int64))
+    travel = net.travel[0, net.kind[arc_of_link(net)]]
+    towards = np.full(remaining.shape, -1, np.int64)
+    # Of equally short ways, the link with the least number has the last word.
+    for link in range(topology.num_links - 1, -1, -1):
+        src = topology.src[link]
+        leads_there = remaining[:, src] == remaining[:, topology.dst[link]] + travel[link]
+        towards[leads_there, src] = link
+    return towards, np.where(remaining < NEVER, remaining * net.unit, NEVER)
+
+
+def dimension_order(topology: Topology, targets: Ints) -> Ints | None:
+    """Like the links of `shortest` on grids: along the last dimension first, then the one before it.
+
+    Returns None for other networks.
+    """
+    n = topology.num_devices
+    if len(topology.shape) < 2 or topology.num_npus != n:
+        return None
+    link_of = np.full((n, n), -1, np.int64)
+    link_of[topology.src[::-1], topology.dst[::-1]] = np.arange(topology.num_links)[::-1]
+    npus = np.arange(n)
+    towards = np.full((len(targets), n), -1, np.int64)
+    # The last dimension has the last word.
+    for dimension, size in enumerate(topology.shape):
+        stride = int(np.prod(topology.shape[dimension + 1 :]))
+        here = npus // stride % size
+        there = here[targets][:, None]
+        first = npus[here == 0]
+        wraps = np.all(link_of[first, first + (size - 1) * stride] >= 0)
+        ahead = np.sign(there - here)
+        if wraps:
+            ahead = np.where(2 * np.abs(there - here) > size, -ahead, ahead)
+        link = link_of[npus, npus + ((here + ahead) % size - here) * stride]
+        towards = np.where(there != here, link, towards)
+    # Nothing is sent from the target itself.
+    towards[np.arange(len(targets)), targets] = 0
+    return towards if np.all(towards >= 0) else None
