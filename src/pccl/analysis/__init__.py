@@ -1,17 +1,13 @@
 """How good it is: what happens when an algorithm runs, what others do, and what no algorithm can beat.
 
 baselines   what people have today
-comparison  compare(): ours beside baselines and the bound
-metrics     bandwidths as nccl-tests defines them
+comparison  compare(): ours beside baselines and the bound; bandwidths as nccl-tests defines them
 queues      first come, first served
 simulator   simulate(): an algorithm run from its dependencies alone
 """
 
-from __future__ import annotations
-
 from pccl.analysis.baselines import Baseline, baseline, baselines
-from pccl.analysis.comparison import Comparison, ComparisonRow, compare
-from pccl.analysis.metrics import bandwidths
+from pccl.analysis.comparison import Comparison, ComparisonRow, bandwidths, compare
 from pccl.analysis.simulator import SimulatedTransfers, Simulation, simulate
 
 __all__ = [

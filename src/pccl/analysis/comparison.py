@@ -1,4 +1,7 @@
-"""The comparison: ours beside what people have today, and beside what nobody can beat."""
+"""The comparison: ours beside what people have today, and beside what nobody can beat.
+
+Bandwidths are as nccl-tests defines them, so that figures can be compared.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,10 @@ from dataclasses import dataclass, replace
 from pccl.algorithm import Algorithm
 from pccl.analysis.baselines import Baseline, UnsupportedError, find_baseline
 from pccl.analysis.baselines import baselines as all_baselines
-from pccl.analysis.metrics import bandwidths
 from pccl.bounds import Bound, lower_bound
+from pccl.collective import Collective
 from pccl.errors import PcclError
 from pccl.units import Picoseconds
-
-__all__ = ["Comparison", "ComparisonRow", "compare"]
 
 # A quick comparison leaves out baselines that would take more than about a second.
 QUICK_TRANSFERS = 300_000
@@ -138,11 +139,11 @@ def compare(
     >>> [(row.name, row.reason) for row in comparison.left_out]
     [('bruck', 'does not support all-gather')]
     """
-    chosen = list(all_baselines())
+    chosen = all_baselines()
     if baselines is not None:
-        chosen = [find_baseline(name) for name in dict.fromkeys(baselines)]
+        chosen = tuple(find_baseline(name) for name in dict.fromkeys(baselines))
         quick = False
-    report = progress or _silent
+    report = progress or (lambda *_: None)
     report(0, len(chosen) + 1, "bound")
     proven = None
     if bound:
@@ -167,23 +168,18 @@ def _baseline_row(ours: Algorithm, entry: Baseline, quick: bool) -> ComparisonRo
             best = _fastest(entry, ours)
             return _row(ours, entry.name, entry.description, best.duration, best)
         reason = f"beyond {limit:,} transfers only on request"
-    except UnsupportedError as error:
-        reason = error.reason
     except PcclError as error:
-        reason = str(error)
+        reason = error.reason if isinstance(error, UnsupportedError) else str(error)
     return ComparisonRow(entry.name, entry.description, reason=reason)
 
 
 def _fastest(entry: Baseline, ours: Algorithm) -> Algorithm:
     """The baseline with the data cut as ours are, or not cut at all."""
-    cuts = [ours.collectives]
+    own_cut = ours.collectives
+    cuts = [own_cut]
     # A synthesis takes long, and has no reason to do better with fewer chunks.
-    if not entry.synthesizes and any(collective.pieces > 1 for collective in ours.collectives):
-        uncut = [
-            replace(collective, chunks=1) if collective.pieces > 1 else collective
-            for collective in ours.collectives
-        ]
-        cuts.append(tuple(uncut))
+    if not entry.synthesizes and any(one.pieces > 1 for one in own_cut):
+        cuts.append(tuple(replace(one, chunks=1) if one.pieces > 1 else one for one in own_cut))
     found = (entry.run(ours.topology, collectives) for collectives in cuts)
     return min(found, key=lambda algorithm: algorithm.duration)
 
@@ -214,5 +210,18 @@ def _ratio(longer: int, shorter: int) -> float:
     return int(longer) / int(shorter) if shorter else 1.0
 
 
-def _silent(done: int, total: int, text: str) -> None:
-    pass
+def bandwidths(collective: Collective, members: int, duration: int) -> tuple[float, float]:
+    """Algorithm and bus bandwidth, in bytes per second, of a collective that takes so many picoseconds.
+
+    The first is size over time. The second says how busy that keeps the links of an NPU, whatever the collective, so
+    that it can be held against the hardware.
+
+    Examples
+    --------
+    >>> from pccl import AllReduce
+    >>> bandwidths(AllReduce(size="8GB"), 4, 10**12)
+    (8000000000.0, 12000000000.0)
+    """
+    seconds = duration / 1e12
+    rate = int(collective.size) / seconds if seconds else 0.0
+    return rate, rate * collective.bus_factor(members)

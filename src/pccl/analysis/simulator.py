@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pccl._arrays import Floats, Indices, Ints
+from pccl._arrays import Bools, Floats, Indices, Ints
 from pccl.algorithm import Algorithm
 from pccl.algorithm.holding import held_time
 from pccl.algorithm.timing import planned_starts, times_of
@@ -22,8 +22,6 @@ from pccl.errors import PcclError, TopologyError
 from pccl.network import LONGEST
 from pccl.topology import Topology
 from pccl.units import Picoseconds, whole
-
-__all__ = ["SimulatedTransfers", "Simulation", "simulate"]
 
 # When transfers start, by the name of the order in which links serve.
 DISCIPLINES = {"planned": planned_starts, "fifo": first_come_starts}
@@ -91,7 +89,7 @@ class Simulation:
         ([0, 1500000], [1500000, 3000000])
         """
         number = _known(chunk, len(self.algorithm.conditions), "chunk", "the algorithm")
-        return self._timeline(np.flatnonzero(self.algorithm.transfers.chunk == number))
+        return self._timeline(self.algorithm.transfers.chunk == number)
 
     def link_timeline(self, link: int) -> SimulatedTransfers:
         """The transfers over a link: it is held from each ``start`` until it is ``free``, and idle in between.
@@ -107,19 +105,20 @@ class Simulation:
         """
         topology = self.algorithm.topology
         number = _known(link, topology.num_links, "link", topology.name)
-        return self._timeline(np.flatnonzero(self.algorithm.transfers.link == number))
+        return self._timeline(self.algorithm.transfers.link == number)
 
-    def _timeline(self, rows: Ints) -> SimulatedTransfers:
-        rows = rows[np.argsort(self.start[rows], kind="stable")]
+    def _timeline(self, chosen: Bools) -> SimulatedTransfers:
         transfers = self.algorithm.transfers
-        return SimulatedTransfers(
-            rows,
-            transfers.chunk[rows],
-            transfers.link[rows],
-            self.start[rows],
-            self.start[rows] + self.hold[rows],
-            self.arrival[rows],
+        columns = (
+            transfers.chunk,
+            transfers.link,
+            self.start,
+            self.start + self.hold,
+            self.arrival,
         )
+        rows = np.flatnonzero(chosen)
+        rows = rows[np.argsort(self.start[rows], kind="stable")]
+        return SimulatedTransfers(rows, *(column[rows] for column in columns))
 
     def utilization_over_time(self, intervals: int = 100, *, link: int | None = None) -> Floats:
         """Share of all links that are held, in each of so many equal intervals until the finish.
@@ -215,36 +214,26 @@ def simulate(
         raise PcclError(
             f"there is no discipline {discipline!r}; there are {', '.join(DISCIPLINES)}"
         )
-    world = _world(algorithm, topology)
+    own = algorithm.topology
+    world = topology or own
+    for name in ("kind", "src", "dst"):
+        if not np.array_equal(getattr(world, name), getattr(own, name)):
+            raise TopologyError(
+                f"{world.name} does not have the links of {own.name}, on which the algorithm runs"
+            )
     transfers = algorithm.transfers
     transmission = replace(transfers, topology=world).transmission
     if slowdown is not None or jitter:
         slower = _slowdown(world, slowdown)[transfers.link] - 1
         varied = _jitter(len(transfers), jitter, seed)
-        transmission = _longer(transmission, slower + varied + slower * varied)
+        # Times stay exact where they are by no share longer.
+        more = transmission * (slower + varied + slower * varied)
+        if np.any(more > LONGEST):
+            raise PcclError("with these slowdowns and this jitter, a transmission would take weeks")
+        transmission = np.maximum(transmission + np.rint(more).astype(np.int64), 1)
     times = times_of(transfers, world, transmission)
     start = DISCIPLINES[discipline](transfers, world, times)
     return Simulation(algorithm, discipline, start, start + times.travel, times.hold)
-
-
-def _world(algorithm: Algorithm, topology: Topology | None) -> Topology:
-    own = algorithm.topology
-    if topology is None:
-        return own
-    for name in ("kind", "src", "dst"):
-        if not np.array_equal(getattr(topology, name), getattr(own, name)):
-            raise TopologyError(
-                f"{topology.name} does not have the links of {own.name}, on which the algorithm runs"
-            )
-    return topology
-
-
-def _longer(transmission: Ints, share: Floats) -> Ints:
-    """Times that are by these shares longer; they stay exact where the share is 0."""
-    more = transmission * share
-    if np.any(more > LONGEST):
-        raise PcclError("with these slowdowns and this jitter, a transmission would take weeks")
-    return np.maximum(transmission + np.rint(more).astype(np.int64), 1)
 
 
 def _jitter(count: int, jitter: float, seed: int) -> Floats:

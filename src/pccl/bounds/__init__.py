@@ -8,8 +8,6 @@ prices     whatever links cost, chunks pay for their cheapest ways, and links ea
            search for prices that make the cheapest ways dear
 """
 
-from __future__ import annotations
-
 from pccl.algorithm.bound import Bound
 from pccl.bounds.registry import KINDS, bound_of, lower_bound
 from pccl.bounds.registry import check as check

@@ -144,9 +144,7 @@ def _by_rising(topology: Topology, demand: Floats, rate: Floats, crossing: Float
     cut_rate = crossing * rate
     share = cut_rate / max(float(cut_rate.sum()), 1e-300) + rate / rate.sum()
     risen = np.log(share)
-    average = np.zeros(len(rate))
-    load = np.empty(len(rate))
-    congestion = np.empty(len(rate))
+    average, load, congestion = np.zeros((3, len(rate)))
     tables = np.empty((3, topology.num_devices))
     trees = np.empty((2, topology.num_devices), np.int64)
     heap = np.empty(len(link) + 2)

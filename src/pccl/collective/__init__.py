@@ -9,8 +9,6 @@ exchanges     All-to-All, with equal shares or not
 custom        a collective given condition by condition
 """
 
-from __future__ import annotations
-
 from pccl.collective.base import Collective
 from pccl.collective.collectives import (
     COLLECTIVES,

@@ -40,8 +40,7 @@ class AllGather(Collective):
 
     def _moves(self, group: Ints) -> Moves:
         # Row i: the group without its i-th member.
-        everyone = np.tile(group, (len(group), 1))
-        others = everyone[~np.eye(len(group), dtype=np.bool_)].reshape(len(group), -1)
+        others = _everyone(group)[~np.eye(len(group), dtype=np.bool_)].reshape(len(group), -1)
         return self._shares(len(group)), group[:, None], others
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
@@ -56,8 +55,7 @@ class ReduceScatter(Collective):
     collects = True
 
     def _moves(self, group: Ints) -> Moves:
-        everyone = np.tile(group, (len(group), 1))
-        return self._shares(len(group)), everyone, group[:, None]
+        return self._shares(len(group)), _everyone(group), group[:, None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
         return self._gathered(conditions, conditions.destination_ids, ranks).reversed()
@@ -76,8 +74,13 @@ class AllReduce(Collective):
         return 2 * super().bus_factor(members)
 
     def _moves(self, group: Ints) -> Moves:
-        everyone = np.tile(group, (len(group), 1))
+        everyone = _everyone(group)
         return self._shares(len(group)), everyone, everyone
+
+
+def _everyone(group: Ints) -> Ints:
+    """The whole group in every row, of which there are as many as members."""
+    return np.tile(group, (len(group), 1))
 
 
 @dataclass(frozen=True)

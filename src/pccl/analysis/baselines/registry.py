@@ -114,11 +114,10 @@ def baselines() -> tuple[Baseline, ...]:
 
 def find_baseline(name: str) -> Baseline:
     """Return the baseline of that name."""
-    for entry in _BASELINES:
-        if entry.name == name:
-            return entry
-    known = ", ".join(entry.name for entry in _BASELINES)
-    raise PcclError(f"there is no baseline {name!r}; there are {known}")
+    known = {entry.name: entry for entry in _BASELINES}
+    if name not in known:
+        raise PcclError(f"there is no baseline {name!r}; there are {', '.join(known)}")
+    return known[name]
 
 
 def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorithm:
