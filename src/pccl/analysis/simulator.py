@@ -109,13 +109,8 @@ class Simulation:
 
     def _timeline(self, chosen: Bools) -> SimulatedTransfers:
         transfers = self.algorithm.transfers
-        columns = (
-            transfers.chunk,
-            transfers.link,
-            self.start,
-            self.start + self.hold,
-            self.arrival,
-        )
+        free = self.start + self.hold
+        columns: Any = (transfers.chunk, transfers.link, self.start, free, self.arrival)
         rows = np.flatnonzero(chosen)
         rows = rows[np.argsort(self.start[rows], kind="stable")]
         return SimulatedTransfers(rows, *(column[rows] for column in columns))
