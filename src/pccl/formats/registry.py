@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -76,8 +75,7 @@ def export(
     """
     chosen = find_format(path, format)
     chosen.refuse_others(options, chosen.options)
-    with _collector_paused():
-        return dict(load_function(chosen.writer)(algorithm, Path(path), **options))
+    return dict(_call(chosen.writer, options, algorithm, Path(path)))
 
 
 def check(path: str | Path, format: str | None = None, **options: Any) -> CheckResult:
@@ -110,8 +108,7 @@ def check(path: str | Path, format: str | None = None, **options: Any) -> CheckR
             "these, say which (--format)"
         )
     chosen.refuse_others(options, chosen.checks)
-    with _collector_paused():
-        problems, facts = load_function(chosen.checker)(path, **options)
+    problems, facts = _call(chosen.checker, options, path)
     return CheckResult(tuple(problems), dict(facts))
 
 
@@ -138,13 +135,12 @@ def find_format(path: str | Path, name: str | None = None) -> Format:
     return ends[max(ends, key=len)]
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep Python from searching for cycles of references: files become many small objects without any."""
+def _call(function: str, options: Mapping[str, Any], *arguments: Any) -> Any:
+    """Call a function of a format, which makes many small objects: nobody looks for cycles of references in them."""
     was_on = gc.isenabled()
     gc.disable()
     try:
-        yield
+        return load_function(function)(*arguments, **options)
     finally:
         if was_on:
             gc.enable()

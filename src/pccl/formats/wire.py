@@ -101,24 +101,18 @@ def numbers(tag: int, values: ArrayLike) -> Column:
     >>> numbers(1, [1, 150]).render().tobytes().hex(" ")
     '08 01 08 96 01'
     """
-    column = _varints(np.asarray(values))
-    return concat(constant(key(tag, VARINT), len(column.lengths)), column)
+    return _keyed(tag, VARINT, _varints(np.asarray(values)))
 
 
 def fixed64s(tag: int, values: NDArray[Any]) -> Column:
     """A field with a number of eight bytes, whole or not, in every row."""
     data = np.ascontiguousarray(values, "<f8" if values.dtype.kind == "f" else "<u8").view(np.uint8)
-    return concat(
-        constant(key(tag, EIGHT_BYTES), len(values)),
-        Column(((data, np.full(len(values), 8, np.int64)),)),
-    )
+    return _keyed(tag, EIGHT_BYTES, Column(((data, np.full(len(values), 8, np.int64)),)))
 
 
 def messages(tag: int, content: Column) -> Column:
     """A field with a message or a text, in every row."""
-    return concat(
-        constant(key(tag, LENGTH), len(content.lengths)), _varints(content.lengths), content
-    )
+    return _keyed(tag, LENGTH, delimited(content))
 
 
 def delimited(content: Column) -> Column:
@@ -154,6 +148,10 @@ def spread(column: Column, rows: NDArray[Any], count: int) -> Column:
         wide[rows] = lengths
         parts.append((data, wide))
     return Column(tuple(parts))
+
+
+def _keyed(tag: int, written: int, values: Column) -> Column:
+    return concat(constant(key(tag, written), len(values.lengths)), values)
 
 
 def _varints(values: NDArray[Any]) -> Column:

@@ -1,8 +1,4 @@
-"""Chakra execution traces: an algorithm as a custom collective of ASTRA-sim.
-
-writer    write(): the traces of all ranks, and the files beside them
-network   the network as ASTRA-sim has it
-"""
+"""Chakra execution traces: an algorithm as a custom collective of ASTRA-sim; ``writer`` writes them."""
 
 from __future__ import annotations
 

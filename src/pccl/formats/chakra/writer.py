@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from pccl._arrays import Column as Values
 from pccl._arrays import Ints, take_rows
 from pccl._files import replacing
 from pccl._version import __version__
 from pccl.algorithm import Algorithm
 from pccl.errors import FormatError, PcclError
-from pccl.formats.chakra.network import network_file
 from pccl.formats.lowering import Deliveries, follow
 from pccl.formats.wire import (
     Column,
@@ -33,6 +33,8 @@ from pccl.formats.wire import (
     numbers,
     varint,
 )
+from pccl.topology import Topology, fully_connected, ring, switch
+from pccl.units import BytesPerSecond, Picoseconds
 
 # What the files of the ranks begin with.
 TRACE = "collective"
@@ -60,6 +62,8 @@ _RECEIVE = 6
 _COLLECTIVE = 7
 # Collectives that ASTRA-sim lets us implement; anything else goes under the name of the last.
 _KINDS = {"all-reduce": 0, "all-gather": 2, "reduce-scatter": 7, "all-to-all": 6}
+# Building blocks of networks in the order of preference: a ring of two is both of the first.
+_BLOCKS: dict[str, Any] = {"FullyConnected": fully_connected, "Ring": ring, "Switch": switch}
 
 
 def write(algorithm: Algorithm, path: str | Path, *, chain: bool = True) -> dict[str, str]:
@@ -78,9 +82,15 @@ def write(algorithm: Algorithm, path: str | Path, *, chain: bool = True) -> dict
     kind = algorithm.collectives[0].kind
     carrier = kind if kind in _KINDS else "all-to-all"
     workload = _workload(algorithm, carrier)
-    network, about = network_file(algorithm.topology)
+    network, about = _network(algorithm.topology)
+    system = {
+        "scheduling-policy": "FIFO",
+        "preferred-dataset-splits": 1,
+        f"{carrier}-implementation-custom": [TRACE],
+        "local-mem-bw": 50,
+    }
     files = {
-        "system.json": (json.dumps(_system(carrier), indent=2) + "\n").encode(),
+        "system.json": (json.dumps(system, indent=2) + "\n").encode(),
         "memory.json": b'{"memory-type": "NO_MEMORY_EXPANSION"}\n',
     }
     if network:
@@ -123,10 +133,11 @@ def _traces(algorithm: Algorithm, sent: Deliveries, chain: bool) -> Iterator[byt
     count = algorithm.topology.num_npus
     head = _delimited(_metadata(algorithm))
     idle = _delimited(field(_ID, 1) + field(_NAME, "idle") + field(_TYPE, _COMPUTE))
+    every = np.arange(len(sent))
     blocks = (
-        _by_rank(nodes.receives, nodes.dst, np.arange(len(sent)), count),
+        _by_rank(nodes.receives, nodes.dst, every, count),
         _by_rank(nodes.gates, nodes.src, nodes.followed, count),
-        _by_rank(nodes.sends, nodes.src, np.arange(len(sent)), count),
+        _by_rank(nodes.sends, nodes.src, every, count),
     )
     for parts in zip(*blocks, strict=True):
         # ASTRA-sim wants every rank to do something.
@@ -157,10 +168,13 @@ class _Nodes:
         self.dst = rank_of[sent.dst]
         self.bytes = algorithm.conditions.bytes[sent.chunk]
         self.input_offsets, self.inputs = sent.inputs()
+        # The message before each one on the same link, or -1; and the messages that others wait for.
         self.before = np.full(len(sent), -1)
         if chain:
-            self.before = _before_on_link(sent.links[sent.link_offsets[:-1]])
-        # Messages that others wait for.
+            link = sent.links[sent.link_offsets[:-1]]
+            order = np.argsort(link, kind="stable")
+            same = link[order][1:] == link[order][:-1]
+            self.before[order[1:][same]] = order[:-1][same]
         self.followed = np.unique(self.before[self.before >= 0])
 
     def receives(self, rows: Ints) -> Column:
@@ -210,15 +224,6 @@ def _node_id(kind: int, message: Ints) -> Ints:
     return 3 * message + 1 + (kind - _COMPUTE)
 
 
-def _before_on_link(link: Ints) -> Ints:
-    """Return the message before each one on the same link, or -1."""
-    order = np.argsort(link, kind="stable")
-    before = np.full(len(link), -1)
-    same = link[order][1:] == link[order][:-1]
-    before[order[1:][same]] = order[:-1][same]
-    return before
-
-
 def _attribute(name: str, value: Column) -> Column:
     return messages(_ATTRIBUTE, concat(constant(field(1, name), len(value.lengths)), value))
 
@@ -254,10 +259,40 @@ def _workload(algorithm: Algorithm, carrier: str) -> bytes:
     return _delimited(field(1, _SCHEMA)) + _delimited(node)
 
 
-def _system(carrier: str) -> dict[str, Any]:
-    return {
-        "scheduling-policy": "FIFO",
-        "preferred-dataset-splits": 1,
-        f"{carrier}-implementation-custom": [TRACE],
-        "local-mem-bw": 50,
+def _network(topology: Topology) -> tuple[str, str]:
+    """Return the text of the network file, empty if there is none, and a line about it for people.
+
+    ASTRA-sim's backend that knows congestion has one dimension, with links that are all alike.
+
+    Where every message takes one link, a network in which everybody is joined to everybody keeps the same times: those
+    of its links that are not there in truth are not used.
+    """
+    alike = len(np.unique(topology.latency)) == 1 and len(np.unique(topology.bandwidth)) == 1
+    parallel = _ends(topology).shape[1] < topology.num_links
+    if topology.num_npus < 2 or not alike or np.any(topology.exclusive) or parallel:
+        return "", "none: ASTRA-sim's has no parallel, exclusive or different links"
+    count = topology.num_npus
+    links = {"FullyConnected": count * (count - 1), "Switch": 2 * count}
+    for name, make in _BLOCKS.items():
+        # Not built in vain: it may be very large.
+        fits = topology.num_links == links.get(name, topology.num_links)
+        if fits and np.array_equal(_ends(topology), _ends(make(count))):
+            about = "the same network"
+            break
+    else:
+        if len(topology.switches):
+            return "", "none: ASTRA-sim's has one switch at most, which joins all NPUs"
+        name = "FullyConnected"
+        about = "a stand-in that has all links of this network, and more that are not used"
+    lines = {
+        "topology": name,
+        "npus_count": count,
+        "bandwidth": BytesPerSecond(topology.bandwidth[0]) / 2**30,
+        "latency": Picoseconds(topology.latency[0]) / 1000,
     }
+    text = "".join(f"{key}: [ {value} ]\n" for key, value in lines.items())
+    return text, f"network.yml, {about}"
+
+
+def _ends(topology: Topology) -> Values:
+    return np.unique(np.stack([topology.src, topology.dst]), axis=1)

@@ -19,6 +19,7 @@ from pccl.algorithm.timing import find_inputs
 from pccl.errors import PcclError
 from pccl.formats.lowering import kernels
 from pccl.formats.lowering.kernels import Arrivals, Decisions, Holdings, Sources
+from pccl.topology.core import SWITCH
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +122,15 @@ def follow(algorithm: Algorithm, first: int = 0, end: int | None = None) -> Deli
     kept = np.flatnonzero(made.sequence >= 0)
     kept = kept[np.lexsort((made.sequence[kept], t.arrival[last[kept]], made.start[kept]))]
     hops = paths[kept]
+    last = last[kept]
     return Deliveries(
-        t.chunk[last[kept]].astype(np.int64),
+        t.chunk[last].astype(np.int64),
         t.src[leaves[kept]].astype(np.int64),
-        t.dst[last[kept]].astype(np.int64),
+        t.dst[last].astype(np.int64),
         t.link[hops[hops >= 0]].astype(np.int64),
         offsets_of(np.sum(hops >= 0, axis=1)),
         made.start[kept],
-        t.arrival[last[kept]],
+        t.arrival[last],
         made.reduce[kept],
         made.from_input[kept],
         made.adds_input[kept],
@@ -159,21 +161,15 @@ def _landings(algorithm: Algorithm, moves: Moves, sources: Sources) -> Ints:
     if np.any(sources.sums) and len(algorithm.topology.switches):
         kernels.find_turns(moves, sources, np.zeros(algorithm.topology.num_devices, np.int64), turn)
     rows = np.arange(moves.first[0], moves.first[-1])
-    rows = rows[~_is_switch(algorithm)[t.dst[rows]]]
+    rows = rows[t.topology.kind[t.dst[rows]] != SWITCH]
     found: Ints = rows[np.lexsort((turn[rows], t.arrival[rows], t.chunk[rows]))]
     return found
-
-
-def _is_switch(algorithm: Algorithm) -> Bools:
-    is_switch = np.zeros(algorithm.topology.num_devices, np.bool_)
-    is_switch[algorithm.topology.switches] = True
-    return is_switch
 
 
 def _paths(algorithm: Algorithm, last: Ints) -> Column:
     """Return every path from NPU to NPU that ends with one of these transfers: a row of transfers, -1 behind them."""
     t = algorithm.transfers
-    from_switch = _is_switch(algorithm)[t.src]
+    from_switch = t.topology.kind[t.src] == SWITCH
     before, after = feeds(algorithm)
     offsets = offsets_by_owner(after, len(t))
     # Pairs come with the newest first; a receiver takes the oldest first.

@@ -205,13 +205,10 @@ class Places:
         last = reads[first]
         arriving = np.flatnonzero(np.isin(self.received, self.wanted))
         offset = self.layout.output_offset[self.chunk[arriving]] - shift[self.dst[arriving]]
-        is_input = (offset >= 0) & (offset < span)
-        arriving = arriving[is_input]
-        place = self.dst[arriving] * span + offset[is_input]
-        at = np.searchsorted(places, place)
-        there = np.flatnonzero(np.isin(place, places))
+        place = self.dst[arriving] * span + offset
+        there = (offset >= 0) & (offset < span) & np.isin(place, places)
         arriving = arriving[there]
-        reader = last[at[there]]
+        reader = last[np.searchsorted(places, place[there])]
         until = self.delivered.start[reader]
         in_use = self.chunk[reader] != self.chunk[arriving]
         in_use &= until >= self.delivered.start[arriving]
@@ -232,11 +229,14 @@ class Places:
         """Return buffer and offset of the chunk of each delivery on this rank, which may have it in its input only."""
         key = rank * self.count + self.chunk
         buffer = np.where(np.isin(key, self.slots), SCRATCH, OUTPUT)
-        offset = np.where(
-            buffer == SCRATCH, self._slot_offset(key), self.layout.output_offset[self.chunk]
+        buffer[in_input] = INPUT
+        # In the order of the numbers of buffers.
+        offsets = (
+            self.layout.input_offset[self.chunk],
+            self.layout.output_offset[self.chunk],
+            self._slot_offset(key),
         )
-        input_offset = self.layout.input_offset[self.chunk]
-        return np.where(in_input, INPUT, buffer), np.where(in_input, input_offset, offset)
+        return buffer, np.choose(buffer, offsets)
 
     def copies(self, in_place: bool) -> Copies:
         """Return what ranks keep for themselves, and what is moved out of scratch at last."""
@@ -274,11 +274,10 @@ class Places:
 
     def _slot_offset(self, key: Ints) -> Ints:
         """Slots of a rank follow each other in the order of chunks, so that neighbours can travel together."""
-        if not len(self.slots):
-            return np.zeros(len(key), np.int64)
         size = self._sizes(self.slots)
         begin = np.cumsum(size) - size
         rank = self.slots // self.count
         begin -= begin[np.searchsorted(rank, rank)]
-        found: Ints = begin[np.minimum(np.searchsorted(self.slots, key), len(self.slots) - 1)]
+        # What has no slot may come behind all that have one.
+        found: Ints = np.append(begin, 0)[np.searchsorted(self.slots, key)]
         return found

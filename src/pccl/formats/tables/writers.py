@@ -9,6 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from pccl._arrays import Indices
 from pccl._files import replacing
 from pccl._version import __version__
-from pccl.algorithm import Algorithm, Transfers
+from pccl.algorithm import Algorithm
 from pccl.algorithm.json_file import save_json
 from pccl.errors import PcclError
 
@@ -52,14 +53,8 @@ def columns(algorithm: Algorithm, begin: int = 0, end: int | None = None) -> dic
     conditions = algorithm.conditions
     every = algorithm.transfers
     # Derived columns of the block alone, which take less memory.
-    t = Transfers(
-        every.topology,
-        every.conditions,
-        every.chunk[rows],
-        every.link[rows],
-        every.start[rows],
-        every.reduce[rows],
-    )
+    block = {name: getattr(every, name)[rows] for name in ("chunk", "link", "start", "reduce")}
+    t = replace(every, **block)
     collective = conditions.collective[t.chunk]
     return {
         "chunk": t.chunk,
@@ -90,8 +85,7 @@ def write_csv(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns(algorithm, 0, 0))
-        for begin, end in _blocks(len(algorithm.transfers)):
-            block = columns(algorithm, begin, end)
+        for block in _blocks(algorithm):
             writer.writerows(zip(*map(_values, block.values()), strict=True))
         text.detach()
     return _facts(algorithm)
@@ -111,14 +105,14 @@ def write_parquet(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
     empty = _arrow_table(arrow, columns(algorithm, 0, 0))
     schema = empty.schema.with_metadata({"pccl": json.dumps(about)})
     with replacing(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for begin, end in _blocks(len(algorithm.transfers)):
-            block = _arrow_table(arrow, columns(algorithm, begin, end))
-            writer.write_table(block.replace_schema_metadata())
+        for block in _blocks(algorithm):
+            writer.write_table(_arrow_table(arrow, block).replace_schema_metadata())
     return _facts(algorithm)
 
 
-def _blocks(count: int) -> Iterator[tuple[int, int]]:
-    return ((begin, min(begin + _BLOCK, count)) for begin in range(0, count, _BLOCK))
+def _blocks(algorithm: Algorithm) -> Iterator[dict[str, _Column]]:
+    for begin in range(0, len(algorithm.transfers), _BLOCK):
+        yield columns(algorithm, begin, begin + _BLOCK)
 
 
 def _values(column: _Column) -> list[Any]:
