@@ -1,4 +1,4 @@
-"""Chunks in switches with finite buffers: from when until when each one stays, and whose place it takes.
+"""Chunks in switches with finite buffers: from when until when each one stays.
 
 A stay lasts from the first byte received to the last byte sent, as the verifier counts it: several partial sums that
 come in for one sum share a stay, and a whole chunk that comes in after an earlier copy was sent on begins another.
@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 
 from pccl._arrays import Ints, inverse
-from pccl.algorithm import timing_kernels as kernels
 from pccl.algorithm.core import Transfers
 from pccl.errors import InfeasibleError
 from pccl.topology import Topology
@@ -32,15 +31,6 @@ class Stays:
     def __len__(self) -> int:
         return len(self.switch)
 
-    def leavers(self, buffer: Ints) -> Ints:
-        """Per stay: the one whose place in the buffer it takes, or -1 if there is an empty one.
-
-        It takes the place that is planned to be free first; if the plan keeps within the buffer, that is so by then.
-        """
-        leaver = np.empty(len(self), np.int64)
-        kernels.take_places(self.switch, self.until, buffer, np.empty(len(self), np.int64), leaver)
-        return leaver
-
     @cached_property
     def next(self) -> Ints:
         """Per stay: the one of the same chunk in the same switch after it, or -1."""
@@ -48,14 +38,6 @@ class Stays:
         again = np.flatnonzero(self.previous >= 0)
         after[self.previous[again]] = again
         return after
-
-    @cached_property
-    def first_in(self) -> Ints:
-        """Per stay: the transfer that is planned to bring the chunk first."""
-        first = np.empty(len(self), np.int64)
-        transfer, stay = self.into
-        first[stay[::-1]] = transfer[::-1]
-        return first
 
 
 def find_stays(transfers: Transfers, world: Topology) -> Stays:

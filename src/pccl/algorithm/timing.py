@@ -155,7 +155,18 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
         cause = np.empty(nodes, np.int64)
         blocked = int(kernels.relax(waits, missing, moment, cause, scratch))
         if blocked >= 0:
-            raise _blocked(transfers, world, stays, cause, blocked)
+            # It waits for itself: name a switch on the way round.
+            node = blocked
+            while node < count:
+                node = int(cause[node])
+                if node == blocked:
+                    break
+            switch = int(transfers.dst[node] if node < count else stays.switch[node - count])
+            raise InfeasibleError(
+                f"in the planned order, the chunks block each other in {world.device_text(switch)}: transfers take "
+                "longer, or its limits are tighter, than the plan was made for; try the discipline fifo, or a larger "
+                "buffer"
+            )
     return moment[:count]
 
 
@@ -183,11 +194,16 @@ def _stay_edges(stays: Stays, world: Topology, times: Times, count: int) -> list
     """A stay ends with its last transfer; then the chunk that takes its place may begin to come in."""
     into, in_stay = stays.into
     out, out_stay = stays.out
-    leaver = stays.leavers(world.buffer)[in_stay]
+    # Each takes the place that is planned to be free first; if the plan keeps within the buffer, that is so by then.
+    leavers, queue, first_in = np.empty((3, len(stays)), np.int64)
+    kernels.take_places(stays.switch, stays.until, world.buffer, queue, leavers)
+    leaver = leavers[in_stay]
     waiting = leaver >= 0
     newcomer = into[waiting]
+    # Of several that bring a chunk, the first is written last.
+    first_in[in_stay[::-1]] = into[::-1]
     again = stays.next[out_stay] >= 0
-    comes_back = stays.first_in[stays.next[out_stay[again]]]
+    comes_back = first_in[stays.next[out_stay[again]]]
     return [
         (into, count + in_stay, times.travel[into]),
         (out, count + out_stay, times.transmission[out]),
@@ -203,20 +219,3 @@ def _neighbours(order: Ints, *keys: Indices) -> tuple[Ints, Ints]:
     for key in keys:
         pairs = pairs[:, key[pairs[0]] == key[pairs[1]]]
     return pairs[0], pairs[1]
-
-
-def _blocked(
-    transfers: Transfers, world: Topology, stays: Stays, cause: Ints, blocked: int
-) -> InfeasibleError:
-    """The error for a node that waits for itself; it names a switch on the way round."""
-    count = len(transfers)
-    node = blocked
-    while node < count:
-        node = int(cause[node])
-        if node == blocked:
-            break
-    switch = int(transfers.dst[node] if node < count else stays.switch[node - count])
-    return InfeasibleError(
-        f"in the planned order, the chunks block each other in {world.device_text(switch)}: transfers take longer, or "
-        "its limits are tighter, than the plan was made for; try the discipline fifo, or a larger buffer"
-    )

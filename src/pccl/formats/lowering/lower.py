@@ -72,7 +72,19 @@ def lower(
     places = Places(conditions, layout, delivered, delivered.chunk - first, rank_of, len(npus))
     if in_place and layout.shift is not None:
         places.make_room(layout.shift)
-    messages = _messages(delivered, places)
+    messages = Messages(
+        delivered.chunk,
+        places.bytes[places.chunk],
+        places.src,
+        places.dst,
+        delivered.routes(),
+        delivered.start,
+        delivered.arrival,
+        delivered.reduce,
+        *places.find(places.src, delivered.from_input),
+        *places.find(places.dst, np.zeros(len(delivered), np.bool_)),
+        *places.find(places.dst, delivered.adds_input),
+    )
     copies = places.copies(bool(in_place))
     # A program for both cases keeps the order that either of them needs.
     shifts = [None, layout.shift] if in_place is None else [layout.shift if in_place else None]
@@ -93,23 +105,6 @@ def lower(
         output_bytes=layout.output_bytes,
         scratch_bytes=places.scratch_bytes,
         padding=int(laid_out.size) - int(task.size),
-    )
-
-
-def _messages(delivered: Deliveries, places: Places) -> Messages:
-    nowhere = np.zeros(len(delivered), np.bool_)
-    return Messages(
-        delivered.chunk,
-        places.bytes[places.chunk],
-        places.src,
-        places.dst,
-        delivered.routes(),
-        delivered.start,
-        delivered.arrival,
-        delivered.reduce,
-        *places.find(places.src, delivered.from_input),
-        *places.find(places.dst, nowhere),
-        *places.find(places.dst, delivered.adds_input),
     )
 
 

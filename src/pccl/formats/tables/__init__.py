@@ -6,25 +6,18 @@ from pccl.formats.format import Format
 
 __all__ = ["FORMATS"]
 
-_WRITERS = "pccl.formats.tables.writers"
+_TABLES = {
+    "json": "everything, as one JSON document",
+    "csv": "one row per transfer, as text",
+    "parquet": "one row per transfer, in columns",
+}
 
-FORMATS = (
+FORMATS = tuple(
     Format(
-        "json",
-        "everything, as one JSON document",
-        writer=f"{_WRITERS}:write_json",
-        suffixes=(".json",),
-    ),
-    Format(
-        "csv",
-        "one row per transfer, as text",
-        writer=f"{_WRITERS}:write_csv",
-        suffixes=(".csv",),
-    ),
-    Format(
-        "parquet",
-        "one row per transfer, in columns",
-        writer=f"{_WRITERS}:write_parquet",
-        suffixes=(".parquet",),
-    ),
+        name,
+        description,
+        writer=f"pccl.formats.tables.writers:write_{name}",
+        suffixes=(f".{name}",),
+    )
+    for name, description in _TABLES.items()
 )
