@@ -39,7 +39,7 @@ class Node:
     tb: int
     index: int
     step: Step
-    block: int  # the position of its threadblock on its rank
+    block: int  # its threadblock, counted through all ranks
     sends: tuple[Connection, int] | None  # the connection, and the number of the message on it
     receives: tuple[Connection, int] | None
 
@@ -99,9 +99,16 @@ def connect(algorithm: XmlAlgorithm, depth: int) -> tuple[Execution, list[Proble
     ]
     if problems:
         return Execution(nodes, np.zeros((0, len(_REASONS)), np.int64), depth, []), problems
-    waits = _waits(nodes, first, sent, received, depth)
     # The first steps of threadblocks come first, as if all ran at the same speed.
     time = np.array([node.index for node in nodes], np.int64)
+    waits = np.full((len(nodes), len(_REASONS)), -1, np.int64)
+    waits[:, BEFORE] = np.where(time > 0, np.arange(len(nodes)) - 1, -1)
+    for number, node in enumerate(nodes):
+        if node.step.depid >= 0:
+            waits[number, DEPENDENCY] = first[node.gpu, node.step.depid] + node.step.deps
+    for connection, receipts in received.items():
+        waits[receipts, SENDER] = sent[connection]
+        waits[sent[connection][depth:], ROOM] = receipts[:-depth]
     after, reason = np.nonzero(waits >= 0)
     order = sorted_events(time, waits[after, reason], after).tolist()
     execution = Execution(nodes, waits, depth, order)
@@ -112,19 +119,19 @@ def _nodes(algorithm: XmlAlgorithm) -> tuple[list[Node], dict[tuple[int, int], i
     """Every step as a node, and the node of the first step of each threadblock."""
     nodes: list[Node] = []
     first: dict[tuple[int, int], int] = {}
-    for gpu in algorithm.gpus:
-        for position, tb in enumerate(gpu.threadblocks):
-            first[gpu.id, tb.id] = len(nodes)
-            sends = receives = 0
-            for index, step in enumerate(tb.steps):
-                node = Node(gpu.id, tb.id, index, step, position, None, None)
-                if step.type in SENDS:
-                    node.sends = ((gpu.id, tb.send, tb.chan), sends)
-                    sends += 1
-                if step.type in RECEIVES:
-                    node.receives = ((tb.recv, gpu.id, tb.chan), receives)
-                    receives += 1
-                nodes.append(node)
+    blocks = [(gpu.id, tb) for gpu in algorithm.gpus for tb in gpu.threadblocks]
+    for block, (gpu, tb) in enumerate(blocks):
+        first[gpu, tb.id] = len(nodes)
+        sends = receives = 0
+        for index, step in enumerate(tb.steps):
+            node = Node(gpu, tb.id, index, step, block, None, None)
+            if step.type in SENDS:
+                node.sends = ((gpu, tb.send, tb.chan), sends)
+                sends += 1
+            if step.type in RECEIVES:
+                node.receives = ((tb.recv, gpu, tb.chan), receives)
+                receives += 1
+            nodes.append(node)
     return nodes, first
 
 
@@ -144,26 +151,8 @@ def _mismatches(
         yield node.problem(Kind.CONNECTION, text)
         return
     for a, b in zip(sent, received, strict=True):
-        here, there = nodes[a].step.cnt, nodes[b].step.cnt
+        here = nodes[a].step.cnt
+        there = nodes[b].step.cnt
         if here != there:
             text = f"it receives {there} chunks, but {nodes[a]} sends {here} ({way})"
             yield nodes[b].problem(Kind.CONNECTION, text)
-
-
-def _waits(
-    nodes: list[Node],
-    first: dict[tuple[int, int], int],
-    sent: dict[Connection, list[int]],
-    received: dict[Connection, list[int]],
-    depth: int,
-) -> Ints:
-    waits = np.full((len(nodes), len(_REASONS)), -1, np.int64)
-    for number, node in enumerate(nodes):
-        if node.index:
-            waits[number, BEFORE] = number - 1
-        if node.step.depid >= 0:
-            waits[number, DEPENDENCY] = first[node.gpu, node.step.depid] + node.step.deps
-    for connection, receipts in received.items():
-        waits[receipts, SENDER] = sent[connection]
-        waits[sent[connection][depth:], ROOM] = receipts[:-depth]
-    return waits

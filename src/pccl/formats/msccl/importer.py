@@ -195,7 +195,9 @@ def _algorithm(schedule: _Schedule, collective: Collective, path: str) -> Algori
 
 def _adds(draft: Algorithm) -> list[bool]:
     """Per transfer of a sum: whether its receiver has other contributions, which it is added to."""
-    t, c = draft.transfers, draft.conditions
+    t = draft.transfers
+    c = draft.conditions
+    topology = draft.topology
     adds = [False] * len(t)
     if not c.reduces.any():
         return adds
@@ -213,28 +215,22 @@ def _adds(draft: Algorithm) -> list[bool]:
             if leaves:
                 flying[i] = held[device]
                 continue
-            new, old = flying[i], held[device]
+            new = flying[i]
+            old = held[device]
             adds[i] = bool(old) and not new & old
+            trouble = ""
             if new & old and old & ~new:
+                trouble = "cannot keep them apart"
+            elif adds[i] and topology.is_switch(device):
+                trouble = "would add them"
+            if trouble:
+                if topology.is_switch(device):
+                    trouble += "; import it on the topology with its switches unrolled (--unroll)"
                 raise FormatError(
-                    f"chunk {chunk}: partial sums meet in {draft.topology.device_text(device)}, which cannot keep them "
-                    "apart" + _advice(draft.topology, device)
-                )
-            if adds[i] and draft.topology.is_switch(device):
-                raise FormatError(
-                    f"chunk {chunk}: partial sums meet in {draft.topology.device_text(device)}, which would add them"
-                    + _advice(draft.topology, device)
+                    f"chunk {chunk}: partial sums meet in {topology.device_text(device)}, which {trouble}"
                 )
             held[device] = new | old
     return adds
-
-
-def _advice(topology: Topology, device: int) -> str:
-    return (
-        "; import it on the topology with its switches unrolled (--unroll)"
-        if topology.is_switch(device)
-        else ""
-    )
 
 
 class _Schedule:

@@ -129,15 +129,10 @@ def buffer_sizes(algorithm: XmlAlgorithm, promise: Promise, unit: int = 1) -> li
     Runtimes know the sizes of input and output, whatever a file says.
     """
     scratch = {gpu.id: gpu.s_chunks for gpu in algorithm.gpus}
+    chunks = np.stack([promise.input_bytes, promise.output_bytes], axis=1) // unit
     return [
         {"i": inputs, "o": outputs, "s": scratch[rank]}
-        for rank, (inputs, outputs) in enumerate(
-            zip(
-                (promise.input_bytes // unit).tolist(),
-                (promise.output_bytes // unit).tolist(),
-                strict=True,
-            )
-        )
+        for rank, (inputs, outputs) in enumerate(chunks.tolist())
     ]
 
 
@@ -178,11 +173,8 @@ class Machine:
         self.problems = Problems()
         self.messages: dict[object, Column] = {}
         # Accesses to one rank are ordered by what happens there, never by way of another: clocks are kept per rank.
-        self._lines = {
-            (gpu.id, position): Line(position, len(gpu.threadblocks))
-            for gpu in algorithm.gpus
-            for position in range(len(gpu.threadblocks))
-        }
+        counts = [len(gpu.threadblocks) for gpu in algorithm.gpus]
+        self._lines = [Line(position, count) for count in counts for position in range(count)]
 
     def run(self, execution: Execution) -> None:
         """Execute everything in an order that is possible."""
@@ -190,44 +182,42 @@ class Machine:
         clocks: dict[int, Clock] = {}
         for number in execution.order:
             node = execution.nodes[number]
-            line = self._lines[node.gpu, node.block]
-            if dependencies[number] >= 0:
-                line.hear(clocks[dependencies[number]])
+            line = self._lines[node.block]
+            dependency = dependencies[number]
+            if dependency >= 0:
+                line.hear(clocks[dependency])
             line.synchronize(node.index)
             clocks[number] = line.clock
             self._execute(node, line)
 
     def _execute(self, node: Node, line: Line) -> None:
-        step, kind = node.step, node.step.type
+        step = node.step
+        kind = step.type
         if kind == "nop":
             return
-        values = self.messages[node.receives] if node.receives else None
-        source = (step.srcbuf, step.srcoff)
-        target = (step.dstbuf, step.dstoff)
+        values: Any = self.messages[node.receives] if node.receives else None
         if kind in READS:
-            own = self._read(node, line, *source)
-            if kind == "cpy" and self._cells(node, *source) == self._cells(node, *target):
-                return
+            own = self._read(node, line, step.srcbuf, step.srcoff)
             values = own if values is None else values + own
-        if kind == "re":
-            values = values + self._read(node, line, *target)
-        assert values is not None
         if kind in WRITES:
-            cells = self._cells(node, *target)
+            cells = self.memory.cells(node.gpu, step.dstbuf, step.dstoff, step.cnt)
+            if kind == "re":
+                values = values + self._read(node, line, step.dstbuf, step.dstoff)
+            # In place, some copies are of something onto itself, which runtimes leave out.
+            if kind == "cpy" and cells == self.memory.cells(
+                node.gpu, step.srcbuf, step.srcoff, step.cnt
+            ):
+                return
             self._race(node, self.memory.write(line, node.index, cells, values))
         if node.sends:
             self.messages[node.sends] = values
 
-    def _cells(self, node: Node, buffer: str, offset: int) -> slice:
-        return self.memory.cells(node.gpu, buffer, offset, node.step.cnt)
-
     def _read(self, node: Node, line: Line, buffer: str, offset: int) -> Column:
-        cells = self._cells(node, buffer, offset)
+        cells = self.memory.cells(node.gpu, buffer, offset, node.step.cnt)
         self._race(node, self.memory.read(line, node.index, cells))
         unknown = self.memory.first_unknown(cells)
         if unknown >= 0:
-            place = f"{buffer}[{offset + unknown}]"
-            text = f"it reads {place}, where nothing has been written yet"
+            text = f"it reads {buffer}[{offset + unknown}], where nothing has been written yet"
             self.report(node.problem(Kind.UNWRITTEN, text))
         return self.memory.values[cells].copy()
 

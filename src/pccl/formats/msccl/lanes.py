@@ -7,16 +7,24 @@ message overtake another, so that a queue has the same order at both ends.
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 import numpy as np
 
 from pccl._arrays import Ints
 from pccl.formats.lowering import Messages, Program
-from pccl.formats.msccl.operations import Lanes
 from pccl.formats.msccl.runs import Runs
 from pccl.formats.msccl.targets import Target
 
-ENOUGH = 64  # threadblocks of a rank; all of them run at once, and take compute units from whatever else does
+# Threadblocks of a rank; all of them run at once, and take compute units from whatever else does.
+ENOUGH = 64
+
+
+class Lanes(NamedTuple):
+    """Which queue every message stands in, numbered for each pair of ranks, and every copy, for each rank."""
+
+    messages: Ints
+    copies: Ints
 
 
 def choose_lanes(program: Program, instances: int, target: Target, channels: int | None) -> Lanes:
@@ -38,12 +46,10 @@ def split_lanes(
     program: Program, lanes: Lanes, runs: Runs, parts: dict[tuple[int, int, int], int]
 ) -> Lanes:
     """Deal the messages of these lanes (sender, receiver, lane) out to so many; (rank, -1, lane) stands for copies."""
-    m, first, messages, copies = (
-        program.messages,
-        runs.first,
-        lanes.messages.copy(),
-        lanes.copies.copy(),
-    )
+    m = program.messages
+    first = runs.first
+    messages = lanes.messages.copy()
+    copies = lanes.copies.copy()
     pair = m.src * len(program.npus) + m.dst
     free = np.zeros(len(program.npus) ** 2, np.int64)
     np.maximum.at(free, pair, lanes.messages + 1)
@@ -66,19 +72,22 @@ def split_lanes(
 
 def _independent(program: Program) -> Ints:
     """One lane per route and per neighbour that the message came from; -1 stands for the rank itself."""
-    m, count = program.messages, len(program.messages)
-    came, latest = np.full((2, count), -1, np.int64)
+    m = program.messages
+    count = len(m)
     feeds = (program.before >= count) & (program.before < 2 * count) & (program.after < count)
-    for before, after in zip(
-        (program.before[feeds] - count).tolist(), program.after[feeds].tolist(), strict=True
-    ):
-        if m.arrival[before] > latest[after]:
-            came[after], latest[after] = m.src[before], m.arrival[before]
+    before = program.before[feeds] - count
+    after = program.after[feeds]
+    # Of several, that counts which arrives last, and the first of those: what is assigned last stays.
+    last = np.lexsort((-np.arange(len(before)), m.arrival[before], after))
+    came = np.full(count, -1, np.int64)
+    came[after[last]] = m.src[before[last]]
     lanes = np.zeros(count, np.int64)
     known: dict[tuple[int, int], dict[tuple[int, int], int]] = defaultdict(dict)
-    for i, row in enumerate(zip(*(x.tolist() for x in (m.src, m.dst, m.route, came)), strict=True)):
-        mine = known[row[0], row[1]]
-        lanes[i] = mine.setdefault((row[2], row[3]), len(mine))
+    columns = (m.src, m.dst, m.route, came)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for i, (src, dst, route, origin) in enumerate(rows):
+        mine = known[src, dst]
+        lanes[i] = mine.setdefault((route, origin), len(mine))
     return lanes
 
 
@@ -87,9 +96,8 @@ def _without_overtaking(messages: Messages, lanes: Ints) -> Ints:
     last: dict[tuple[int, int, int], int] = {}
     found = lanes.copy()
     columns = (messages.src, messages.dst, lanes, messages.arrival)
-    for i, (src, dst, lane, arrival) in enumerate(
-        zip(*(column.tolist() for column in columns), strict=True)
-    ):
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for i, (src, dst, lane, arrival) in enumerate(rows):
         while last.get((src, dst, lane), -1) > arrival:
             lane += 1
         last[src, dst, lane] = arrival

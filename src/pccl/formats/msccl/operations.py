@@ -8,28 +8,14 @@ import numpy as np
 
 from pccl._arrays import Ints, count_within, offsets_by_owner, offsets_of
 from pccl.formats.lowering import Program
+from pccl.formats.msccl.lanes import Lanes
 from pccl.formats.msccl.runs import Runs
 from pccl.formats.msccl.targets import MOST_COUNT
 from pccl.formats.msccl.units import Units
 
-RECEIVING, SENDING, COPYING = 0, 1, 2  # ways
+# Ways.
+RECEIVING, SENDING, COPYING = range(3)
 TYPES = ("s", "r", "rrc", "cpy")
-
-
-@dataclass(frozen=True, eq=False)
-class Lanes:
-    """Which queue every message stands in, numbered for each pair of ranks, and every copy, for each rank."""
-
-    messages: Ints
-    copies: Ints
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Lanes):
-            return NotImplemented
-        same_messages = np.array_equal(self.messages, other.messages)
-        return same_messages and np.array_equal(self.copies, other.copies)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints, offsets_of
+from pccl._arrays import Bools, Ints, take_rows
 from pccl.formats.lowering import SCRATCH, Program
 from pccl.formats.msccl.joining_kernels import cut_groups, find_windows
 from pccl.formats.msccl.targets import MOST_COUNT
@@ -53,46 +53,40 @@ def runs_of(program: Program, units: Units, lanes: Ints) -> Runs:
     Only messages of a window are joined: all of them are there when the first starts, and none is used before the last
     has arrived. So the plan stays as good as it was, and events keep their order in time.
     """
-    m, unit = program.messages, units.unit
+    m = program.messages
     if not len(m):
         return Runs(*(np.zeros(count, np.int64) for count in (0, 1, 0, 0)))
     order = np.lexsort((lanes, m.dst, m.src))
     lane: Ints = np.cumsum(_changes(*(column[order] for column in (m.src, m.dst, lanes))))
-    start, arrival = m.start[order], m.arrival[order]
+    start = m.start[order]
+    arrival = m.arrival[order]
     opens = np.ones(len(m), np.bool_)
     if units.together:
-        find_windows(
-            lane, start, arrival, _when_ready(program)[order], _when_used(program)[order], opens
-        )
+        ready = _when_ready(program)[order]
+        used = _when_used(program)[order]
+        find_windows(lane, start, arrival, ready, used, opens)
     window = np.cumsum(opens) - 1
-    offset, size = m.read_offset[order] // unit, m.bytes[order] // unit
+    # Within a window, what lies side by side and may be one step is a group.
     kind = [column[order] for column in _kinds(program, units)]
-    inside = np.lexsort((offset, *reversed(kind), window))
+    inside = np.lexsort((m.read_offset[order], *reversed(kind), window))
     begins = _changes(window[inside], *(column[inside] for column in kind))
-    offset, size = offset[inside], size[inside]
+    rows = order[inside]
+    offset = m.read_offset[rows] // units.unit
+    size = m.bytes[rows] // units.unit
     begins[1:] |= offset[1:] != offset[:-1] + size[:-1]
     cut_groups(offset, size, begins, MOST_COUNT)
-    return _joined(
-        order, inside, start, arrival, window, np.flatnonzero(opens), np.flatnonzero(begins)
-    )
-
-
-def _joined(
-    order: Ints, inside: Ints, start: Ints, arrival: Ints, window: Ints, opens: Ints, begins: Ints
-) -> Runs:  # fmt: skip
-    """Runs from groups, which begin at these places of `inside`; in the order of the plan where nothing is joined."""
-    window_of = window[inside[begins]]
-    joins = np.bincount(window_of) < np.diff(opens, append=len(order))
-    leave = np.where(joins, start[opens], 0)[window_of]
-    land = np.where(joins, np.maximum.reduceat(arrival, opens), 0)[window_of]
-    alone, one = ~joins[window_of], inside[begins]
-    leave[alone], land[alone] = start[one[alone]], arrival[one[alone]]
-    place = np.where(alone, one, np.minimum.reduceat(start[inside], begins))
+    # Groups become runs; where a window joins nothing, its messages keep their times and the order of the plan.
+    first = np.flatnonzero(begins)
+    windows = np.flatnonzero(opens)
+    one = inside[first]
+    window_of = window[one]
+    alone = (np.bincount(window_of) == np.diff(windows, append=len(m)))[window_of]
+    leave = np.where(alone, start[one], start[windows][window_of])
+    land = np.where(alone, arrival[one], np.maximum.reduceat(arrival, windows)[window_of])
+    place = np.where(alone, one, np.minimum.reduceat(start[inside], first))
     by = np.lexsort((place, window_of))
-    sizes = np.diff(begins, append=len(order))[by]
-    offsets = offsets_of(sizes)
-    rows = np.arange(len(order)) + np.repeat(begins[by] - offsets[:-1], sizes)
-    return Runs(order[inside[rows]], offsets, leave[by], land[by])
+    offsets, messages = take_rows(np.append(first, len(m)), rows, by)
+    return Runs(messages, offsets, leave[by], land[by])
 
 
 def _changes(*columns: Ints) -> Bools:
@@ -105,11 +99,18 @@ def _changes(*columns: Ints) -> Bools:
 def _kinds(program: Program, units: Units) -> list[Ints]:
     """What messages must have in common to be one step."""
     m = program.messages
-    shared = [m.reduce, m.read_buffer, m.write_buffer, m.add_buffer, m.write_offset - m.read_offset,
-              np.where(m.reduce, m.add_offset - m.read_offset, 0)]  # fmt: skip
+    shared = [
+        m.reduce,
+        m.read_buffer,
+        m.write_buffer,
+        m.add_buffer,
+        m.write_offset - m.read_offset,
+        np.where(m.reduce, m.add_offset - m.read_offset, 0),
+    ]
     if units.instances == 1 or not units.share:
         return shared
-    across = units.share * units.unit  # instances put shares apart
+    # Instances put shares apart.
+    across = units.share * units.unit
     places = (
         (m.read_buffer, m.read_offset),
         (m.write_buffer, m.write_offset),

@@ -110,7 +110,7 @@ def arrange(
             return _numbered(blocks)
         before = lanes
         lanes = split_lanes(program, lanes, runs, _too_long(blocks, target))
-        if before == lanes:
+        if all(map(np.array_equal, before, lanes)):
             raise PcclError(_indivisible(blocks, target))
 
 

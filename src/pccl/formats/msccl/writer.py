@@ -35,6 +35,10 @@ from pccl.units import Bytes, Size
 # A finite maximum: zero means "any" to one runtime and "never" to another.
 _LARGEST = Bytes(2**40)
 _BUFFERS = "ios"
+_STEP = (
+    '      <step s="%s" type="%s" srcbuf="%s" srcoff="%s" dstbuf="%s" dstoff="%s" cnt="%s" depid="%s" deps="%s" '
+    'hasdep="%s"/>'
+)
 # What an all-to-all of unequal shares is written as.
 _PADDED = "alltoall"
 
@@ -237,20 +241,10 @@ def _steps(blocks: Threadblocks) -> list[list[str]]:
         lines = found[block]
         *before, last = awaited[low:high] or [(-1, -1)]
         for wait in before:
-            lines.append(_step(len(lines), "nop", ("i", -1, "o", -1, 0), wait, 0))
-        what = (_BUFFERS[src], src_offset, _BUFFERS[dst], dst_offset, cnt)
-        lines.append(_step(len(lines), TYPES[kind], what, last, tells))
+            lines.append(_STEP % (len(lines), "nop", "i", -1, "o", -1, 0, *wait, 0))
+        places = (_BUFFERS[src], src_offset, _BUFFERS[dst], dst_offset)
+        lines.append(_STEP % (len(lines), TYPES[kind], *places, cnt, *last, tells))
     return found
-
-
-def _step(
-    number: int, kind: str, what: tuple[str, int, str, int, int], wait: tuple[int, int], tells: int
-) -> str:
-    srcbuf, srcoff, dstbuf, dstoff, cnt = what
-    return (
-        f'      <step s="{number}" type="{kind}" srcbuf="{srcbuf}" srcoff="{srcoff}" dstbuf="{dstbuf}" '
-        f'dstoff="{dstoff}" cnt="{cnt}" depid="{wait[0]}" deps="{wait[1]}" hasdep="{tells}"/>'
-    )
 
 
 def _tag(name: str, attributes: Mapping[str, object]) -> str:
