@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pccl.reporting import Drawing, arrange
-from pccl.reporting.layouts import curves, spread
+from pccl.reporting.layouts import drawing as drawings
+from pccl.reporting.layouts import npus as shapes
 from pccl.topology import Link, Switch, Topology, dragonfly, grid, parse_topology, ring, zoo
 from tests.strategies import networks, topologies
 
@@ -200,21 +201,21 @@ def test_a_thousand_npus_are_not_spread_and_no_way_round_is_looked_for(text, kin
     def too_much(*arguments):
         raise AssertionError("this takes long")
 
-    monkeypatch.setattr(curves, "_bow", too_much)
-    monkeypatch.setattr(spread, "_improved", too_much)
+    monkeypatch.setattr(drawings, "_bow", too_much)
+    monkeypatch.setattr(shapes, "_improved", too_much)
     assert arrange(parse_topology(text)).kind == kind
 
 
 @pytest.mark.parametrize("npus", [100, 1000, 3000])
 def test_a_network_without_order_is_spread_with_so_much_work(npus, monkeypatch):
-    improve = spread._improved
+    improve = shapes._improved
     looked_at = []
 
     def counted(xy, hops):
         looked_at.append(hops.size)
         return improve(xy, hops)
 
-    monkeypatch.setattr(spread, "_improved", counted)
+    monkeypatch.setattr(shapes, "_improved", counted)
     ends = np.random.default_rng(0).integers(0, npus, (3 * npus, 2))
     links = [Link(int(a), int(b), "1GB/s", "0ns") for a, b in ends if a != b]
     assert arrange(Topology.from_links(npus, links)).kind == "spread"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import pccl
 from pccl.analysis import comparison
-from pccl.reporting.page.columns import pack
 from pccl.reporting.page.commands import commands
+from pccl.reporting.page.data import pack
 from pccl.reporting.page.traffic import load_over_time, sample
 from tests.algorithm.examples import LINE, schedule
 from tests.end_to_end.program import pccl as program

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pccl.collective import Collective, format_group
 from pccl.topology import Topology
 
-__all__ = ["ProcessGroup", "process_groups", "shortened"]
-
 
 @dataclass(frozen=True)
 class ProcessGroup:
@@ -35,17 +33,15 @@ def process_groups(
     """
     everyone = tuple(topology.npus.tolist())
     members = [tuple(sorted(collective.ranks)) or everyone for collective in collectives]
-    numbers = {npus: number for number, npus in enumerate(dict.fromkeys(members))}
-    of_collective = [numbers[npus] for npus in members]
-    kinds: list[list[str]] = [[] for _ in numbers]
-    for collective, number in zip(collectives, of_collective, strict=True):
-        if collective.kind not in kinds[number]:
-            kinds[number].append(collective.kind)
+    kinds: dict[tuple[int, ...], list[str]] = {}
+    for npus, collective in zip(members, collectives, strict=True):
+        kinds.setdefault(npus, []).append(collective.kind)
     groups = []
-    for npus, number in numbers.items():
+    for npus, own in kinds.items():
         name = "all NPUs" if npus == everyone else format_group(npus)
-        groups.append(ProcessGroup(npus, name, tuple(kinds[number])))
-    return groups, of_collective
+        groups.append(ProcessGroup(npus, name, tuple(dict.fromkeys(own))))
+    numbers = {npus: number for number, npus in enumerate(kinds)}
+    return groups, [numbers[npus] for npus in members]
 
 
 def shortened(text: str, most: int) -> str:

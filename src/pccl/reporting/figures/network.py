@@ -4,50 +4,70 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection, PatchCollection, PolyCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyBboxPatch, Patch, Rectangle, Wedge
 
 from pccl._arrays import Bools, Floats, Ints
 from pccl.algorithm import Algorithm
 from pccl.reporting.figures import style
-from pccl.reporting.figures.canvas import SWITCHES, Canvas
-from pccl.reporting.groups import ProcessGroup, process_groups
+from pccl.reporting.groups import process_groups
+from pccl.reporting.layouts import Frame, arrange
+from pccl.reporting.layouts.drawing import points_along
 from pccl.topology import Topology
+from pccl.topology.core import ABSENT, SWITCH
 from pccl.units import BytesPerSecond
-
-__all__ = ["heatmap", "topology"]
 
 # From here on, links are drawn without heads of arrows.
 _MANY_LINKS = 4_000
 # Bandwidths that are told apart by width.
 _WIDTHS = 4
-# Colours of NPUs and links.
+# Colours of devices and links.
 _NPU = style.COLOURS[4]
 _MEMBER = "#555555"
+_OUTSIDE = "#FFFFFF"
 _LINK = "#777777"
 _UNUSED = "#D9D9D9"
+_SWITCH = "#F4F4F4"
+# Inches: of a drawing, and between neighbours at most.
+_WIDEST = 11.0
+_HIGHEST = 8.5
+_UNIT = 0.8
+# Half the side of the square that is a switch, by the radius of an NPU.
+_HALF_SIDE = 0.9
+# Points: letters that are smaller cannot be read.
+_SMALLEST_NUMBER = 4.2
+_SMALLEST_LABEL = 4.5
+_ALONG = np.linspace(0, 1, 49)
 
 
 def topology(subject: Algorithm | Topology) -> Figure:
     """Draw the network, its process groups in colour, its bandwidths by the width of links."""
     if isinstance(subject, Topology):
         network = subject
-        groups: list[ProcessGroup] = []
         handles = [style.handle("NPU", _NPU, "o")]
-        fills = _fills(network, groups, _NPU)
+        fills: list[tuple[str, ...]] = [(_NPU,)] * network.num_devices
     else:
         network = subject.topology
         groups, _ = process_groups(network, subject.collectives)
         labels = {number: style.group_label(group) for number, group in enumerate(groups)}
         handles = style.handles_in_colours(labels, "o")
-        fills = _fills(network, groups, style.PALE)
-        if not _members(network, groups).all():
+        # One colour for each of its groups, up to four.
+        fills = [()] * network.num_devices
+        for number, group in enumerate(groups):
+            for npu in group.npus:
+                fills[npu] = (*fills[npu], style.colour_of(number))[:4]
+        if not all(fills[npu] for npu in network.npus):
             handles.append(style.handle("in no process group", style.PALE, "o"))
+        fills = [colours or (style.PALE,) for colours in fills]
     if len(network.switches):
-        handles.append(style.handle("switch", SWITCHES, "s"))
+        handles.append(style.handle("switch", _SWITCH, "s"))
     rates, of_link = network.rates
     widths = np.ones(len(rates))
     if 1 < len(rates) <= _WIDTHS:
@@ -55,12 +75,13 @@ def topology(subject: Algorithm | Topology) -> Figure:
         for rate, width in zip(rates[::-1].tolist(), widths[::-1], strict=True):
             handles.append(style.handle(str(BytesPerSecond(rate)), _LINK, linewidth=1.4 * width))
     facts = repr(network).removeprefix(f"Topology({network.name!r}: ").removesuffix(")")
-    canvas = Canvas(network, style.name_of(network.name), facts, handles)
+    canvas = _Canvas(network, style.name_of(network.name), facts, handles)
     canvas.devices(fills)
     chosen, aside, one_way = _cables(network)
     heads = one_way & (network.num_links <= _MANY_LINKS)
     gap = 0.7 * canvas.drawing.radius * aside
-    canvas.links(chosen, gap, [_LINK], heads, canvas.line * widths[of_link[chosen]])
+    colours = np.full(len(chosen), _LINK)
+    canvas.links(chosen, gap, colours, heads, canvas.line * widths[of_link[chosen]])
     return canvas.paper.figure
 
 
@@ -68,20 +89,19 @@ def heatmap(algorithm: Algorithm) -> Figure:
     """Draw how busy each link is, on the network; both directions side by side."""
     network = algorithm.topology
     shares = 100 * algorithm.utilization
-    average = shares.mean() if len(shares) else 0.0
+    average = shares.sum() / max(len(shares), 1)
     groups, _ = process_groups(network, algorithm.collectives)
-    members = _members(network, groups)
+    fills = np.full(network.num_devices, _OUTSIDE)
+    fills[[npu for group in groups for npu in group.npus]] = _MEMBER
     handles = [style.handle("takes part", _MEMBER, "o")]
-    if not members.all():
-        handles.append(style.handle("does not", "#FFFFFF", "o"))
+    if np.any(fills[network.npus] == _OUTSIDE):
+        handles.append(style.handle("does not", _OUTSIDE, "o"))
     if np.any(shares == 0):
         handles.append(style.handle("unused link", _UNUSED, linewidth=2))
     title = f"Link utilization: {average:.1f} % on average"
     subtitle = style.subtitle_of(algorithm)
     shown = handles if len(handles) > 1 else ()
-    canvas = Canvas(network, title, subtitle, shown, right=1.3, least_height=2.5)
-    fills = np.full(network.num_devices, "#FFFFFF")
-    fills[network.npus[members]] = _MEMBER
+    canvas = _Canvas(network, title, subtitle, shown, right=1.3, least_height=2.5)
     canvas.devices([(colour,) for colour in fills.tolist()])
     heat = ScalarMappable(_scale(shares), style.HEAT)
     # The busiest are drawn last, on top of the others.
@@ -103,44 +123,199 @@ def _scale(shares: Floats) -> Normalize:
     return Normalize(first, max(10.0, float(10 * np.ceil(highest / 10))))
 
 
-def _members(network: Topology, groups: Sequence[ProcessGroup]) -> Bools:
-    """Return, per NPU, whether it is in a process group."""
-    taken = [npu for group in groups for npu in group.npus]
-    return np.isin(network.npus, taken)
-
-
-def _fills(
-    network: Topology, groups: Sequence[ProcessGroup], otherwise: str
-) -> list[tuple[str, ...]]:
-    """Return, per device, its colours: one for each of its groups, up to four."""
-    fills: list[tuple[str, ...]] = [()] * network.num_devices
-    for number, group in enumerate(groups):
-        for npu in group.npus:
-            if len(fills[npu]) < 4:
-                fills[npu] += (style.colour_of(number),)
-    return [colours or (otherwise,) for colours in fills]
-
-
 def _cables(network: Topology) -> tuple[Ints, Floats, Bools]:
     """Choose what to draw: one line for two links that differ in their direction alone, otherwise each link.
 
     Returned are the links drawn; per link of the network 1 if it is moved aside; and per link drawn whether it needs
     the head of an arrow, as there is no equal link the other way.
     """
-    columns = (network.bandwidth, network.latency, network.exclusive)
-    features = list(zip(*(column.tolist() for column in columns), strict=True))
-    ends = list(zip(network.src.tolist(), network.dst.tolist(), strict=True))
-    between = Counter(ends)
-    equal = Counter(zip(ends, features, strict=True))
+    columns = (network.src, network.dst, network.bandwidth, network.latency, network.exclusive)
+    links = list(zip(*(column.tolist() for column in columns), strict=True))
+    equal = Counter(links)
+    between = Counter(link[:2] for link in links)
     chosen = []
     one_way = []
     aside = np.ones(network.num_links)
-    for link, (src, dst) in enumerate(ends):
-        matched = equal[(src, dst), features[link]] == equal[(dst, src), features[link]]
+    for number, link in enumerate(links):
+        src, dst, *features = link
+        matched = equal[link] == equal[dst, src, *features]
         alone = between[src, dst] == 1
         if alone and (matched or not between[dst, src]):
-            aside[link] = 0.0
+            aside[number] = 0.0
         if not (alone and matched) or src < dst:
-            chosen.append(link)
+            chosen.append(number)
             one_way.append(not matched)
     return np.array(chosen, np.int64), aside, np.array(one_way, np.bool_)
+
+
+class _Canvas:
+    """Axes with the frames and devices of a topology on them; links are up to each figure.
+
+    Attributes
+    ----------
+    paper, drawing
+        What it is drawn on, and where everything is.
+    line
+        Points: how wide a link of usual width is.
+    """
+
+    def __init__(
+        self,
+        network: Topology,
+        title: str,
+        subtitle: str,
+        handles: Sequence[Any],
+        right: float = 0.2,
+        least_height: float = 0.0,
+    ) -> None:
+        self._network = network
+        self.drawing = arrange(network)
+        left, top, far, bottom = self.drawing.extent
+        room = 0.35 + self.drawing.radius
+        above = room
+        if self.drawing.frames:  # for their labels
+            above += 0.45
+        width = far - left + 2 * room
+        height = bottom - top + 2 * above
+        unit = min(_UNIT, _WIDEST / width, _HIGHEST / height)
+        inches = max(width * unit, 1.5), max(height * unit, least_height)
+        self.paper = style.Paper(*inches, title, subtitle, handles, right=right)
+        axes = self.paper.axes
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+        axes.set_xlim(left - room, far + room)
+        axes.set_ylim(bottom + above, top - above)
+        self._points = 72 * unit
+        self.line = float(np.clip(0.16 * self.drawing.radius * self._points, 0.3, 2.2))
+        for number, frame in enumerate(self.drawing.frames):
+            self._frame(number, frame)
+
+    def devices(self, fills: Sequence[Sequence[str]]) -> None:
+        """Draw circles and squares, each filled with its colours, and their numbers where there is room for them."""
+        radius = self.drawing.radius
+        half = _HALF_SIDE * radius
+        edge = float(np.clip(0.07 * radius * self._points, 0.05, 0.8))
+        digits = len(str(self._network.num_devices - 1))
+        size = min(9.0, 1.5 * radius * self._points / (0.66 * max(digits, 1.6)))
+        parts: list[Patch] = []
+        faces: list[str] = []
+        rings: list[Patch] = []
+        squares: list[Patch] = []
+        for device in np.flatnonzero(self._network.kind != ABSENT).tolist():
+            x = float(self.drawing.x[device])
+            y = float(self.drawing.y[device])
+            colours = fills[device]
+            if self._network.is_switch(device):
+                colours = (_SWITCH,)
+                squares.append(Rectangle((x - half, y - half), 2 * half, 2 * half))
+            else:
+                faces += colours
+                rings.append(Circle((x, y), radius))
+                angles = np.linspace(0, 360, len(colours) + 1) - 90
+                wedges = [Wedge((x, y), radius, *ends) for ends in pairwise(angles)]
+                parts += wedges if len(colours) > 1 else rings[-1:]
+            if size >= _SMALLEST_NUMBER:
+                several = len(colours) > 1
+                self.paper.axes.text(
+                    x,
+                    y,
+                    str(device),
+                    fontsize=size,
+                    color="black" if several else style.readable_on(colours[0]),
+                    ha="center",
+                    va="center_baseline",
+                    zorder=4,
+                    bbox=style.white_patch("circle,pad=0.15") if several else None,
+                )
+        for gid, patches, inside, width in (
+            ("npu-colours", parts, faces, 0.0),
+            ("npus", rings, "none", edge),
+            ("switches", squares, _SWITCH, edge),
+        ):
+            if patches:
+                drawn = PatchCollection(
+                    patches,
+                    facecolors=inside,
+                    edgecolors=style.INK,
+                    linewidths=width,
+                    zorder=3,
+                    gid=gid,
+                )
+                self.paper.axes.add_collection(drawn)
+
+    def links(self, chosen: Ints, gap: Any, colours: Any, heads: Bools, widths: Any) -> None:
+        """Draw the chosen links, moved apart by a gap, some with heads of arrows."""
+        curves = self.drawing.curves(gap)[chosen]
+        bent = self.drawing.rise[chosen] != 0
+        points = points_along(curves, _ALONG)
+        lines = [points[i] if bent[i] else curves[i, [0, 3]] for i in range(len(chosen))]
+        # Lines with heads end where the head begins, which touches the rim of the device.
+        size = 0.62 * self.drawing.radius
+        pointed = np.flatnonzero(heads)
+        outside = self._distance_to_rim(points[pointed], self._network.dst[chosen[pointed]])
+        _, tips = _crossings(points[pointed], outside)
+        last, ends = _crossings(points[pointed], outside - 0.8 * size)
+        for i, end, k in zip(pointed.tolist(), ends, last.tolist(), strict=True):
+            kept = points[i, : k + 1] if bent[i] else points[i, :1]
+            lines[i] = np.vstack([kept, end])
+        add = self.paper.axes.add_collection
+        add(LineCollection(lines, colors=colours, linewidths=widths, zorder=1, gid="links"))
+        if len(pointed):
+            way = tips - ends
+            ahead = way / np.maximum(np.hypot(way[:, 0], way[:, 1]), 1e-9)[:, None]
+            aside = np.stack([ahead[:, 1], -ahead[:, 0]], axis=1) * 0.42 * size
+            base = tips - size * ahead
+            triangles = list(np.stack([tips, base + aside, base - aside], axis=1))
+            faces = colours[heads]
+            add(PolyCollection(triangles, facecolors=faces, zorder=2, gid="heads", linewidths=0))
+
+    def _frame(self, number: int, frame: Frame) -> None:
+        box = FancyBboxPatch(
+            (frame.left, frame.top),
+            frame.right - frame.left,
+            frame.bottom - frame.top,
+            boxstyle="round,pad=0,rounding_size=0.35",
+            facecolor="#FAFAFA",
+            edgecolor="#AAAAAA",
+            linewidth=min(1.0, self.line),
+            zorder=0,
+            gid=f"frame-{number}",
+        )
+        self.paper.axes.add_patch(box)
+        size = min(style.TEXT, 0.34 * self._points)
+        if size < _SMALLEST_LABEL:
+            return
+        self.paper.axes.text(
+            frame.left + 0.2,
+            frame.bottom + 0.08 if frame.label_below else frame.top - 0.08,
+            frame.label,
+            fontsize=size,
+            color=style.FAINT,
+            va="top" if frame.label_below else "bottom",
+            bbox=style.white_patch("round,pad=0.1"),
+            zorder=2.5,
+        )
+
+    def _distance_to_rim(self, points: Floats, devices: Any) -> Floats:
+        """Return, per line and point, how far the point is outside of the device of the line; inside is negative."""
+        drawing = self.drawing
+        centres = np.stack([drawing.x[devices], drawing.y[devices]], axis=1)
+        apart = points - centres[:, None, :]
+        circle = np.hypot(apart[..., 0], apart[..., 1]) - drawing.radius
+        square = np.abs(apart).max(axis=2) - _HALF_SIDE * drawing.radius
+        is_switch = self._network.kind[devices] == SWITCH
+        return np.asarray(np.where(is_switch[:, None], square, circle))
+
+
+def _crossings(points: Floats, outside: Floats) -> tuple[Ints, Floats]:
+    """Return, per line, its last point that is outside, by number, and the place where it gets inside."""
+    count = points.shape[1]
+    is_outside = outside > 0
+    last = count - 1 - np.argmax(is_outside[:, ::-1], axis=1)
+    last = np.where(is_outside.any(axis=1), np.minimum(last, count - 2), 0)
+    lines = np.arange(len(points))
+    before = outside[lines, last]
+    after = outside[lines, last + 1]
+    share = np.clip(before / np.maximum(before - after, 1e-9), 0.0, 1.0)
+    step = points[lines, last + 1] - points[lines, last]
+    return last, points[lines, last] + share[:, None] * step

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
     from pccl.topology import Topology
 
-__all__ = ["FIGURES", "SUFFIXES", "FigureKind", "find_figure", "plot"]
-
 SUFFIXES = (".svg", ".png", ".pdf")
 
 
@@ -41,10 +39,6 @@ class FigureKind:
     target: str
     options: tuple[Option, ...] = ()
     of_topology: bool = False
-
-    def draw(self, subject: Algorithm | Topology, **options: Any) -> Any:
-        """Draw it, as a figure of matplotlib."""
-        return load_function(f"pccl.reporting.figures.{self.target}")(subject, **options)
 
 
 _AGAINST = Option("against", "text", "Baselines to set beside it: direct,ring.")
@@ -112,8 +106,8 @@ def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: 
         raise PcclError("matplotlib is not installed: pip install matplotlib") from error
     from pccl.reporting.figures import style
 
-    with style.own_settings():
-        style.save(figure.draw(subject, **options), file)
+    draw = load_function(f"pccl.reporting.figures.{figure.target}")
+    style.save(lambda: draw(subject, **options), file)
     return file
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +17,6 @@ from pccl._files import replacing
 from pccl.algorithm import Algorithm
 from pccl.reporting.groups import ProcessGroup, shortened
 from pccl.units import Picoseconds
-
-__all__ = [
-    "COLOURS",
-    "FAINT",
-    "HEAT",
-    "INK",
-    "PALE",
-    "TEXT",
-    "Paper",
-    "colour_of",
-    "group_label",
-    "handle",
-    "handles_in_colours",
-    "name_of",
-    "own_settings",
-    "readable_on",
-    "save",
-    "subtitle_of",
-    "time_unit",
-    "white_patch",
-]
 
 # Okabe and Ito's colours, which differ for all kinds of colour vision; after the eighth they start again.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -69,19 +47,14 @@ _SETTINGS: dict[str, Any] = {
 _WITHOUT_DATE = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 
 
-@contextmanager
-def own_settings() -> Iterator[None]:
-    """Use our settings instead of those of the user, which come back afterwards."""
+def save(draw: Callable[[], Figure], path: Path) -> None:
+    """Draw with our settings, after which those of the user come back, and write the file, whole or not at all."""
     with warnings.catch_warnings(), matplotlib.style.context(["default", _SETTINGS]):
         # Names may be in any script.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        yield
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write the file, whole or not at all."""
-    with replacing(path) as file:
-        figure.savefig(file, format=path.suffix[1:], metadata=_WITHOUT_DATE[path.suffix])
+        figure = draw()
+        with replacing(path) as file:
+            figure.savefig(file, format=path.suffix[1:], metadata=_WITHOUT_DATE[path.suffix])
 
 
 class Paper:
@@ -126,17 +99,19 @@ class Paper:
         self._bottom = bottom
         self.figure = Figure(figsize=self._size)
         self.axes = self._add_axes(left, bottom, width, self.height)
-        self._write(title, 0.3, fontsize=TITLE, color=INK)
-        self._write(subtitle, 0.52, fontsize=TEXT, color=FAINT)
+        self.axes.spines[["top", "right"]].set_visible(False)
+        self.axes.tick_params(color=FAINT, labelcolor=FAINT)
+        across, up = self._size
+        self.figure.text(0.15 / across, 1 - 0.3 / up, title, fontsize=TITLE)
+        self.figure.text(0.15 / across, 1 - 0.52 / up, subtitle, color=FAINT)
         if handles:
             self.figure.legend(
                 handles=list(handles),
                 loc="upper left",
-                bbox_to_anchor=(self._beside / self._size[0], 1 - above / self._size[1]),
+                bbox_to_anchor=(self._beside / across, 1 - above / up),
                 frameon=False,
                 borderaxespad=0.0,
                 handlelength=1.4,
-                fontsize=TEXT,
             )
 
     def colour_bar(self, heat: ScalarMappable, label: str, height: float) -> None:
@@ -147,18 +122,9 @@ class Paper:
         bar.set_label(label, fontsize=TEXT if height > 2 else 6)
         bar.outline.set_visible(False)
 
-    def no_spines(self, *sides: str) -> None:
-        """Leave out the lines at some sides of the axes, and let what is written there be faint."""
-        self.axes.spines[[*sides]].set_visible(False)
-        self.axes.tick_params(color=FAINT, labelcolor=FAINT)
-
     def _add_axes(self, left: float, bottom: float, width: float, height: float) -> Any:
         across, up = self._size
         return self.figure.add_axes((left / across, bottom / up, width / across, height / up))
-
-    def _write(self, text: str, down: float, **options: Any) -> None:
-        across, up = self._size
-        self.figure.text(0.15 / across, 1 - down / up, text, **options)
 
 
 def handle(label: str, colour: str, marker: str = "", **style: Any) -> Line2D:
@@ -210,10 +176,9 @@ def name_of(name: str) -> str:
 
 def time_unit(time: int) -> tuple[int, str]:
     """Return picoseconds in the unit to show times up to this one in, and its name."""
-    for ((unit, factor),) in Picoseconds.shown:
-        if time >= factor:
-            return factor, unit
-    return 1, "ps"
+    # Nothing at all takes no time, in picoseconds.
+    fitting = ((factor, unit) for ((unit, factor),) in Picoseconds.shown if time >= factor)
+    return next(fitting, (1, "ps"))
 
 
 def readable_on(colour: str) -> str:

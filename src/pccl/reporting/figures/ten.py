@@ -15,8 +15,6 @@ from pccl.errors import PcclError
 from pccl.reporting.figures import style
 from pccl.units import time_text
 
-__all__ = ["draw"]
-
 _MOST_DEVICES = 24
 _MOST_MOMENTS = 24
 _MOST_TRANSFERS = 240
@@ -53,10 +51,8 @@ def draw(algorithm: Algorithm) -> Figure:
     if len(arcs) <= _MOST_ARCS:
         lines = LineCollection(arcs, colors=style.PALE, linewidths=0.6, zorder=1, gid="arcs")
         axes.add_collection(lines)
-    x, y = np.meshgrid(times, np.arange(devices))
     axes.scatter(
-        x.ravel(),
-        y.ravel(),
+        *np.meshgrid(times, np.arange(devices)),
         s=14,
         color="white",
         edgecolor=style.FAINT,
@@ -66,44 +62,38 @@ def draw(algorithm: Algorithm) -> Figure:
     )
     begin = np.stack([t.start / factor, t.src], axis=1)
     end = np.stack([t.arrival / factor, t.dst], axis=1)
+    arrow = {
+        "arrowstyle": "-|>",
+        "linewidth": 1.5,
+        "shrinkA": 2.2,
+        "shrinkB": 2.2,
+        "mutation_scale": 8,
+    }
     for chunk, a, b in zip(t.chunk.tolist(), begin, end, strict=True):
-        arrow = {
-            "arrowstyle": "-|>",
-            "color": style.colour_of(number_of_chunk[chunk]),
-            "linewidth": 1.5,
-            "shrinkA": 2.2,
-            "shrinkB": 2.2,
-            "mutation_scale": 8,
-        }
-        axes.annotate("", b, a, zorder=4, arrowprops=arrow)
+        colour = style.colour_of(number_of_chunk[chunk])
+        axes.annotate("", b, a, zorder=4, arrowprops=arrow | {"color": colour})
     # Arrows have no id in the file; these lines, which cannot be seen, have.
     ways = list(np.stack([begin, end], axis=1))
     axes.add_collection(LineCollection(ways, alpha=0.0, gid="transfers"))
     if len(t) <= _MOST_LABELS:
         inch = np.array([last / width or 1.0, devices / paper.height])
+        look = {"fontsize": 6, "ha": "center", "va": "center", "zorder": 5}
+        patch = style.white_patch("round,pad=0.12")
         for chunk, place in zip(t.chunk.tolist(), _label_places(begin, end, inch), strict=True):
-            axes.text(
-                *place,
-                str(chunk),
-                fontsize=6,
-                ha="center",
-                va="center",
-                zorder=5,
-                bbox=style.white_patch("round,pad=0.12"),
-            )
-    axes.set_xlim(-0.03 * last, last * 1.03 or 1.0)
-    axes.set_ylim(devices - 0.5, -0.5)
+            axes.text(*place, str(chunk), bbox=patch, **look)
     is_switch = algorithm.topology.is_switch
-    axes.set_yticks(
-        range(devices),
-        [f"switch {device}" if is_switch(device) else f"NPU {device}" for device in range(devices)],
-    )
+    names = [f"switch {i}" if is_switch(i) else f"NPU {i}" for i in range(devices)]
+    axes.set_yticks(range(devices), names)
     ticks = _apart(times.tolist(), 0.45 * last / width)
     axes.set_xticks(ticks, [f"{tick:.4g}" for tick in ticks])
     steps = np.unique(np.diff(moments))
     note = f", one step is {time_text(int(steps[0]))}" if len(steps) == 1 else ""
-    axes.set_xlabel(f"time ({unit}){note}")
-    paper.no_spines("top", "right", "bottom", "left")
+    axes.set(
+        xlim=(-0.03 * last, last * 1.03 or 1.0),
+        ylim=(devices - 0.5, -0.5),
+        xlabel=f"time ({unit}){note}",
+    )
+    axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return paper.figure
 
@@ -143,7 +133,7 @@ def _way(conditions: Conditions, chunk: int) -> str:
     return " → ".join(texts)
 
 
-def _arcs(algorithm: Algorithm, moments: Ints, factor: int) -> list[list[tuple[float, int]]]:
+def _arcs(algorithm: Algorithm, moments: Ints, factor: int) -> list[Floats]:
     """Return every link from every moment at which something might start, with the time that the fastest chunk takes.
 
     A link that nothing uses takes as long as another one of its bandwidth; if there is none it is left out.
@@ -157,13 +147,12 @@ def _arcs(algorithm: Algorithm, moments: Ints, factor: int) -> list[list[tuple[f
     np.minimum.at(travel, t.link, t.arrival - t.start)
     np.minimum.at(at_rate, of_link, travel)
     travel = np.where(travel == never, at_rate[of_link], travel)
-    arcs = []
-    for start in moments.tolist():
-        for link in np.flatnonzero(travel <= moments[-1] - start).tolist():
-            begin = (start / factor, int(topology.src[link]))
-            end = ((start + int(travel[link])) / factor, int(topology.dst[link]))
-            arcs.append([begin, end])
-    return arcs
+    # A link that would arrive after the end is left out.
+    moment, link = np.nonzero(travel <= (moments[-1] - moments)[:, None])
+    start = moments[moment]
+    begin = np.stack([start / factor, topology.src[link]], axis=1)
+    end = np.stack([(start + travel[link]) / factor, topology.dst[link]], axis=1)
+    return list(np.stack([begin, end], axis=1))
 
 
 def _label_places(begin: Floats, end: Floats, inch: Floats) -> list[Floats]:

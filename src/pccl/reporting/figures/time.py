@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from pccl._arrays import Floats, Ints
@@ -19,8 +18,6 @@ from pccl.errors import PcclError
 from pccl.reporting.figures import style
 from pccl.reporting.groups import process_groups
 from pccl.units import whole
-
-__all__ = ["timeline", "utilization"]
 
 # Three of these and eight colours repeat after 24 runs.
 _LINES = ("solid", "dashed", "dotted")
@@ -41,11 +38,13 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
     for name in names:
         runs[name] = baseline(name, algorithm.topology, *algorithm.collectives)
     handles = []
+    looks = []
     for number, (name, run) in enumerate(runs.items()):
-        busy = run.utilization.mean() if len(run.utilization) else 0.0
+        busy = run.utilization.sum() / max(run.topology.num_links, 1)
+        look: dict[str, Any] = {"linestyle": _LINES[number % len(_LINES)], "linewidth": 1.4}
         label = f"{name}: {run.duration_text}, {busy:.0%} busy"
-        line = _LINES[number % len(_LINES)]
-        handles.append(style.handle(label, style.colour_of(number), linestyle=line, linewidth=1.4))
+        handles.append(style.handle(label, style.colour_of(number), **look))
+        looks.append(look | {"color": style.colour_of(number), "gid": f"run-{number}"})
     subtitle = style.subtitle_of(algorithm)
     paper = style.Paper(
         6.0, 3.0, "Links that are busy over time", subtitle, handles, left=0.7, bottom=0.55
@@ -53,25 +52,24 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
     last = max(int(run.duration) for run in runs.values())
     factor, unit = style.time_unit(last)
     highest = 0.0
-    for number, (run, handle) in enumerate(zip(runs.values(), handles, strict=True)):
+    for run, look in zip(runs.values(), looks, strict=True):
+        t = run.transfers
         duration = int(run.duration)
         intervals = max(20, round(_INTERVALS * duration / max(last, 1)))
-        curve = 100 * _busy_links(run, intervals)
+        width = max(duration, 1) / intervals
+        # All links together are one row.
+        row = np.zeros(len(t), np.int64)
+        held = held_time(row, t.start, t.hold, rows=1, intervals=intervals, width=width)
+        curve = 100 * (held[0] / (width * max(run.topology.num_links, 1)))
         highest = max(highest, float(curve.max()))
-        paper.axes.stairs(
-            curve,
-            np.linspace(0, duration / factor, intervals + 1),
-            baseline=0,
-            color=handle.get_color(),
-            linestyle=handle.get_linestyle(),
-            linewidth=handle.get_linewidth(),
-            gid=f"run-{number}",
-        )
-    paper.axes.set_xlim(0, max(last / factor, 1e-9) * 1.01)
-    paper.axes.set_ylim(0, 104 if highest > 50 else max(10.0, 1.1 * highest))
-    paper.axes.set_xlabel(f"time ({unit})")
-    paper.axes.set_ylabel("links busy (%)")
-    paper.no_spines("top", "right")
+        times = np.linspace(0, duration / factor, intervals + 1)
+        paper.axes.stairs(curve, times, baseline=0, **look)
+    paper.axes.set(
+        xlim=(0, max(last / factor, 1e-9) * 1.01),
+        ylim=(0, 104 if highest > 50 else max(10.0, 1.1 * highest)),
+        xlabel=f"time ({unit})",
+        ylabel="links busy (%)",
+    )
     return paper.figure
 
 
@@ -89,6 +87,9 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
     row_of_link = np.full(algorithm.topology.num_links, -1)
     row_of_link[shown] = np.arange(len(shown))
     transfers = np.flatnonzero(row_of_link[t.link] >= 0)
+    row = row_of_link[t.link[transfers]]
+    start = t.start[transfers]
+    hold = t.hold[transfers]
     one_by_one = len(transfers) <= _MOST_BARS
     groups, of_collective = process_groups(algorithm.topology, algorithm.collectives)
     collective = algorithm.conditions.collective[t.chunk[transfers]]
@@ -106,37 +107,30 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
     )
     duration = int(algorithm.duration)
     factor, unit = style.time_unit(duration)
+    note = ""
     if one_by_one:
-        _draw_bars(paper, algorithm, row_of_link, transfers, group, factor)
-        note = ""
+        _draw_bars(paper, row, start / factor, hold / factor, group)
     else:
-        _draw_shares(paper, algorithm, row_of_link, transfers, factor)
+        width = duration / _INTERVALS
+        held = held_time(row, start, hold, rows=len(shown), intervals=_INTERVALS, width=width)
+        _draw_shares(paper, 100 * held / width, duration / factor)
         count = f"{len(transfers):,} transfers are"
         if len(transfers) < len(t):
             count = f"the {len(transfers):,} of {len(t):,} transfers over these links are"
         note = f"; {count} too many to draw one by one"
-    paper.axes.set_xlim(0, max(duration / factor, 1e-9))
-    paper.axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
-    paper.axes.set_xlabel(f"time ({unit}){note}")
-    paper.axes.set_ylabel("link (from → to)")
-    paper.no_spines("top", "right")
+    paper.axes.set(
+        xlim=(0, max(duration / factor, 1e-9)),
+        ylim=(max(len(shown), 1) - 0.5, -0.5),
+        xlabel=f"time ({unit}){note}",
+        ylabel="link (from → to)",
+    )
     _label_links(paper, algorithm, shown, lines=one_by_one)
     return paper.figure
 
 
-def _draw_bars(
-    paper: style.Paper,
-    algorithm: Algorithm,
-    row_of_link: Ints,
-    transfers: Ints,
-    group: Ints,
-    factor: int,
-) -> None:
+def _draw_bars(paper: style.Paper, row: Ints, begin: Floats, hold: Floats, group: Ints) -> None:
     """Draw a bar per transfer, in the colour of its process group."""
-    t = algorithm.transfers
-    row = row_of_link[t.link[transfers]]
-    begin = t.start[transfers] / factor
-    end = begin + t.hold[transfers] / factor
+    end = begin + hold
     top = row - 0.4
     bottom = row + 0.4
     corners = np.stack([begin, top, begin, bottom, end, bottom, end, top], axis=1)
@@ -144,50 +138,27 @@ def _draw_bars(
         list(corners.reshape(-1, 4, 2)),
         facecolors=[style.colour_of(number) for number in group.tolist()],
         edgecolors="white",
-        linewidths=0.4 if len(transfers) <= 1_000 else 0.15,
+        linewidths=0.4 if len(row) <= 1_000 else 0.15,
         gid="transfers",
     )
     paper.axes.add_collection(bars)
 
 
-def _draw_shares(
-    paper: style.Paper, algorithm: Algorithm, row_of_link: Ints, transfers: Ints, factor: int
-) -> None:
+def _draw_shares(paper: style.Paper, shares: Floats, last: float) -> None:
     """Draw the share of each interval for which each link is held, in colour; what is idle stays white."""
-    t = algorithm.transfers
-    rows = int(row_of_link.max()) + 1
-    width = int(algorithm.duration) / _INTERVALS
-    held = held_time(
-        row_of_link[t.link[transfers]],
-        t.start[transfers],
-        t.hold[transfers],
-        rows=rows,
-        intervals=_INTERVALS,
-        width=width,
-    )
-    shares = 100 * held / width
     # Rounding must not colour what is idle.
     shares[shares < 1e-6] = np.nan
-    heat = ScalarMappable(Normalize(0, 100), colormaps[style.HEAT].with_extremes(bad="white"))
-    paper.axes.imshow(
+    image = paper.axes.imshow(
         shares,
-        cmap=heat.cmap,
-        norm=heat.norm,
+        cmap=colormaps[style.HEAT].with_extremes(bad="white"),
+        vmin=0,
+        vmax=100,
         aspect="auto",
         interpolation="nearest",
-        extent=(0.0, int(algorithm.duration) / factor, rows - 0.5, -0.5),
+        extent=(0.0, last, len(shares) - 0.5, -0.5),
         gid="shares",
     )
-    paper.colour_bar(heat, "link held (%)", paper.height)
-
-
-def _busy_links(algorithm: Algorithm, intervals: int) -> Floats:
-    """Return the share of all links that are held, per interval."""
-    t = algorithm.transfers
-    width = max(int(algorithm.duration), 1) / intervals
-    everything = np.zeros(len(t), np.int64)
-    held = held_time(everything, t.start, t.hold, rows=1, intervals=intervals, width=width)
-    return np.asarray(held[0] / (width * max(algorithm.topology.num_links, 1)))
+    paper.colour_bar(image, "link held (%)", paper.height)
 
 
 def _busiest(algorithm: Algorithm, most: int) -> Ints:

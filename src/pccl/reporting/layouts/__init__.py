@@ -1,18 +1,13 @@
 """Where to draw devices and links; one module per family of networks.
 
-drawing    arrange(), which asks the families in turn, and the Drawing that it returns
+drawing    arrange(), which asks the families in turn, and the Drawing that it returns, with the curves of links
 sketch     what families return, and the shapes that they are made of
-grids      meshes, tori and hypercubes
-npus       NPUs joined directly: lines, rings, cube meshes, cliques
-switches   stars, trees, groups of routers
-boxes      machines of several boxes
-spread     anything else
-curves     links between devices, and round those in their way
+npus       networks without switches: grids, lines, rings, cliques; and anything without order, spread
+switches   boxes, stars, trees, groups of routers
 """
 
 from __future__ import annotations
 
-from pccl.reporting.layouts.drawing import Drawing, arrange
-from pccl.reporting.layouts.sketch import Frame
+from pccl.reporting.layouts.drawing import Drawing, Frame, arrange
 
 __all__ = ["Drawing", "Frame", "arrange"]

@@ -10,30 +10,47 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pccl._arrays import Bools, Floats, Ints
-from pccl.reporting.layouts import boxes, grids, npus, switches
-from pccl.reporting.layouts.curves import (
-    bezier_curves,
-    lanes,
-    points_along,
-    rises_round_devices,
-)
-from pccl.reporting.layouts.sketch import Frame, Sketch, pairs_of, smallest_distance
-from pccl.reporting.layouts.spread import spread
+from pccl._arrays import Bools, Floats, Ints, count_within, inverse
+from pccl.reporting.layouts import npus, switches
+from pccl.reporting.layouts.sketch import smallest_distance
 from pccl.topology import Topology
-
-__all__ = ["Drawing", "arrange"]
+from pccl.topology.core import ABSENT
 
 # The first that knows the network draws it.
 _FAMILIES = (
-    grids.as_grid,
-    boxes.as_boxes,
+    npus.as_grid,
+    switches.as_boxes,
     npus.as_npus,
     switches.as_star,
-    switches.as_levels,
-    switches.as_groups,
     switches.as_hosts,
+    npus.as_anything,
 )
+# Pairs of a link and a device; in larger networks links lead straight on.
+_MOST_CHECKS = 40_000
+_BOWS = np.array([0.35, -0.35, 0.6, -0.6, 0.9, -0.9, 1.3, -1.3, 1.8, -1.8])
+_SAMPLES = np.linspace(0, 1, 25)[1:-1]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A rectangle around devices that belong together.
+
+    Attributes
+    ----------
+    label
+        What to write beside it.
+    left, top, right, bottom
+        Its sides.
+    label_below
+        Whether the label belongs below the frame, as the links come in from above; otherwise it belongs above.
+    """
+
+    label: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+    label_below: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,9 +107,7 @@ class Drawing:
     def extent(self) -> tuple[float, float, float, float]:
         """Left, top, right and bottom of all devices, frames and curves."""
         bent = points_along(self.curves()[self.rise != 0], np.linspace(0, 1, 17))
-        corners = [(f.left, f.top) for f in self.frames] + [
-            (f.right, f.bottom) for f in self.frames
-        ]
+        corners = [((f.left, f.top), (f.right, f.bottom)) for f in self.frames]
         centres = np.stack([self.x, self.y], axis=1)
         points = np.concatenate([centres, bent.reshape(-1, 2), np.reshape(corners, (-1, 2))])
         left, top = points.min(axis=0).tolist()
@@ -113,13 +128,9 @@ class Drawing:
         [[0.0, 0.05], [0.333, 0.05], [0.667, 0.05], [1.0, 0.05]]
         """
         xy = np.stack([self.x, self.y], axis=1)
-        start = xy[self.topology.src]
-        end = xy[self.topology.dst]
-        # Arcs set out away from the other end, so as to pass beside the devices of their row.
-        third = np.hypot(*(end - start).T) / 3
-        lean = np.where(self.wraps, -0.9 * np.abs(self.rise), third)
         shift = np.asarray(gap * (self.lane + 0.5), np.float64)
-        return bezier_curves(start, end, lean, self.rise, shift).round(3)
+        ends = xy[self.topology.src], xy[self.topology.dst]
+        return _bezier_curves(*ends, self.rise, self.wraps, shift).round(3)
 
 
 def arrange(topology: Topology) -> Drawing:
@@ -137,32 +148,102 @@ def arrange(topology: Topology) -> Drawing:
     >>> [arrange(parse_topology(text)).kind for text in texts]
     ['grid', 'ring', 'boxes', 'levels', 'groups']
     """
-    sketch = _sketch(topology)
-    origin = sketch.xy.min(axis=0)
-    xy = np.round(sketch.xy - origin, 3)
+    sketches = (family(topology) for family in _FAMILIES)
+    sketch = next(sketch for sketch in sketches if sketch is not None)
+    exact = sketch.xy - sketch.xy.min(axis=0)
+    xy = exact.round(3)
     radius = min(sketch.radius, 0.3 * smallest_distance(xy))
+    frames = []
+    for label, devices, label_below in sketch.frames:
+        left, top = (exact[devices].min(axis=0) - sketch.room).round(3).tolist()
+        right, bottom = (exact[devices].max(axis=0) + sketch.room).round(3).tolist()
+        frames.append(Frame(label, left, top, right, bottom, label_below))
     if sketch.arcs is None:
-        rise = rises_round_devices(topology, xy, radius)
+        rise = _rises_round_devices(topology, xy, radius)
         wraps = np.zeros(topology.num_links, np.bool_)
     else:
         rise = sketch.arcs
         wraps = rise != 0
-    return Drawing(
-        topology,
-        sketch.kind,
-        x=xy[:, 0],
-        y=xy[:, 1],
-        radius=radius,
-        frames=tuple(frame.moved(-origin) for frame in sketch.frames),
-        wraps=wraps,
-        rise=rise,
-        lane=lanes(topology),
+    # The number of each link among those with the same ends.
+    ends = topology.src.astype(np.int64) * topology.num_devices + topology.dst
+    _, parallel = np.unique(ends, return_counts=True)
+    lane = count_within(parallel)[inverse(np.argsort(ends, kind="stable"))]
+    x, y = xy.T
+    return Drawing(topology, sketch.kind, x, y, radius, tuple(frames), wraps, rise, lane)
+
+
+def points_along(curves: Floats, shares: Floats) -> Floats:
+    """Return points at these shares of Bézier curves; their axis takes the place of that of the control points."""
+    t = shares[:, None]
+    a, b, c, d = (curves[..., i, None, :] for i in range(4))
+    return np.asarray(
+        (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t**2 * c + t**3 * d
     )
 
 
-def _sketch(topology: Topology) -> Sketch:
-    for family in _FAMILIES:
-        sketch = family(topology)
-        if sketch is not None:
-            return sketch
-    return Sketch("spread", spread(topology.num_devices, pairs_of(topology)))
+def _bezier_curves(start: Floats, end: Floats, rise: Floats, wraps: Bools, shift: Floats) -> Floats:
+    """Return start, two control points and end of cubic Bézier curves.
+
+    The control points are `rise` to the left of the way. All of the curve is moved by `shift` to the right.
+    """
+    way = end - start
+    length = np.hypot(way[:, 0], way[:, 1])
+    ahead = way / np.maximum(length, 1e-9)[:, None]
+    # Downwards is where y grows.
+    left = np.stack([ahead[:, 1], -ahead[:, 0]], axis=1)
+    start = start - shift[:, None] * left
+    end = end - shift[:, None] * left
+    # Arcs set out away from the other end, so as to pass beside the devices of their row.
+    lean = np.where(wraps, -0.9 * np.abs(rise), length / 3)
+    along = lean[:, None] * ahead
+    up = rise[:, None] * left
+    return np.stack([start, start + along + up, end - along + up, end], axis=1)
+
+
+def _rises_round_devices(topology: Topology, xy: Floats, radius: float) -> Floats:
+    """Return, per link, how far its curve rises to the left in order to pass by all devices but its own two."""
+    rise = np.zeros(topology.num_links)
+    if topology.num_links * len(xy) > _MOST_CHECKS:
+        return rise
+    present = np.flatnonzero(topology.kind != ABSENT)
+    middle = xy[present].mean(axis=0)
+    # Both directions of a cable take the same curve.
+    chosen: dict[tuple[int, int], float] = {}
+    for link in _blocked(topology, xy, present, 1.15 * radius).tolist():
+        src = int(topology.src[link])
+        dst = int(topology.dst[link])
+        a, b = sorted((src, dst))
+        if (a, b) not in chosen:
+            others = present[(present != a) & (present != b)]
+            chosen[a, b] = _bow(xy[a], xy[b], xy[others], middle, 1.3 * radius)
+        rise[link] = chosen[a, b] if src == a else -chosen[a, b]
+    return rise
+
+
+def _blocked(topology: Topology, xy: Floats, devices: Ints, room: float) -> Ints:
+    """Return the links whose straight lines touch a device that is not theirs."""
+    start = xy[topology.src][:, None, :]
+    way = xy[topology.dst][:, None, :] - start
+    there = xy[devices][None]
+    along = ((there - start) * way).sum(axis=2) / np.maximum((way**2).sum(axis=2), 1e-9)
+    foot = start + np.clip(along, 0, 1)[..., None] * way
+    near = ((there - foot) ** 2).sum(axis=2) < room**2
+    for ends in (topology.src, topology.dst):
+        near &= devices != ends[:, None]
+    return np.flatnonzero(near.any(axis=1))
+
+
+def _bow(start: Floats, end: Floats, others: Floats, middle: Floats, room: float) -> float:
+    """Return the smallest rise that clears the other devices, preferably away from the middle, or else the best."""
+    way = end - start
+    length = float(np.hypot(*way))
+    to_the_left = np.array([way[1], -way[0]])
+    outwards = 1.0 if to_the_left @ ((start + end) / 2 - middle) >= 0 else -1.0
+    rises = outwards * max(1.0, 0.22 * length) * _BOWS / 0.75
+    straight = np.zeros_like(rises)
+    curves = _bezier_curves(start[None], end[None], rises, straight != 0, straight)
+    points = points_along(curves, _SAMPLES)
+    squares = ((points[:, :, None] - others) ** 2).sum(axis=3)
+    clear = np.sqrt(squares.min(axis=(1, 2)))
+    fine = np.flatnonzero(clear > room)
+    return float(rises[fine[0] if len(fine) else np.argmax(clear)])

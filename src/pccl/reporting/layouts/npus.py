@@ -1,22 +1,61 @@
-"""NPUs joined directly, without switches: lines, rings, cube meshes and cliques."""
+"""Networks without switches: grids, lines, rings, cube meshes and cliques; and anything that has no order, spread."""
 
 from __future__ import annotations
+
+from itertools import chain, combinations, count
+from math import gcd
 
 import numpy as np
 
 from pccl._arrays import Floats, Ints
-from pccl.reporting.layouts.sketch import Sketch, circle, pairs_of, row
-from pccl.reporting.layouts.spread import spread
+from pccl.reporting.layouts.sketch import Sketch, circle, hops_from, pairs_of, row
 from pccl.topology import Topology
 
-__all__ = ["as_npus", "sketch_of_pairs"]
-
+# How far apart the columns and rows of a slanted plane are.
+_WIDE = 1.6
+_FLAT = 0.5
 # NPUs in one row; a longer line turns back at its ends.
 _LONG_LINE = 24
 _SMALL_CIRCLE = 32
 # Pairs of a DGX-1: two complete fours, of which each device is joined to its twin.
-_FOURS = [(a, b) for a in range(8) for b in range(a + 1, 8) if a // 4 == b // 4]
-_CUBE_MESH = sorted(_FOURS + [(a, a + 4) for a in range(4)])
+_CUBE_MESH = [[a, b] for a, b in combinations(range(8), 2) if a // 4 == b // 4 or b == a + 4]
+# Devices from which distances are counted, if all would be too many.
+_PIVOTS = 60
+# Pairs of devices looked at, over all rounds.
+_WORK = 60_000_000
+_MOST_ROUNDS = 150
+# Devices nearer to each other than about this are moved apart.
+_CELL = 0.6
+
+Cell = tuple[int, int]
+
+
+def as_grid(topology: Topology) -> Sketch | None:
+    """Return a grid of two or more dimensions, if all links join neighbours along one of them.
+
+    The third dimension is drawn as planes, seen at a slant, above each other.
+    """
+    shape = np.array([size for size in topology.shape if size > 1])
+    if len(shape) < 2 or topology.num_devices != np.prod(shape):
+        return None
+    place = np.stack(np.unravel_index(np.arange(topology.num_devices), shape))
+    delta = place[:, topology.dst] - place[:, topology.src]
+    if np.any(np.count_nonzero(delta, axis=0) != 1):
+        return None
+    axis = np.argmax(delta != 0, axis=0)
+    step = delta.sum(axis=0)
+    wraps = (np.abs(step) == shape[axis] - 1) & (np.abs(step) > 1)
+    if not np.all(wraps | (np.abs(step) == 1)):
+        return None
+    if len(shape) == 2:
+        steps = np.array([[0.0, 1.0], [1.0, 0.0]])
+        rooms = np.ones(2)
+        radius = 0.24
+    else:
+        steps, rooms, radius = _slanted(shape)
+    # Both directions of a cable bow to the same side of the page.
+    arcs = np.where(wraps, 0.6 * rooms[axis] * np.sign(step), 0.0)
+    return Sketch("grid", place.T @ steps, radius=radius, arcs=arcs)
 
 
 def as_npus(topology: Topology) -> Sketch | None:
@@ -26,31 +65,59 @@ def as_npus(topology: Topology) -> Sketch | None:
     return sketch_of_pairs(topology.num_devices, pairs_of(topology))
 
 
-def sketch_of_pairs(count: int, pairs: Ints) -> Sketch:
+def as_anything(topology: Topology) -> Sketch:
+    """Return any network, spread."""
+    return Sketch("spread", _spread(topology.num_devices, pairs_of(topology)))
+
+
+def sketch_of_pairs(devices: int, pairs: Ints) -> Sketch:
     """Return a sketch of devices of which some pairs are joined."""
-    joined = [(a, b) for a, b in pairs.tolist()]
-    order = _chain(count, joined)
+    joined = pairs.tolist()
+    order = _chain(devices, joined)
     if order is not None:
-        ends = sorted((order[0], order[-1]))
-        closed = len(joined) > 1 and (ends[0], ends[1]) in joined
-        xy = np.empty((count, 2))
-        xy[order] = circle(count) if closed else _line(count)
+        closed = len(joined) > 1 and sorted((order[0], order[-1])) in joined
+        xy = np.empty((devices, 2))
+        xy[order] = circle(devices) if closed else _line(devices)
         return Sketch("ring" if closed else "line", xy)
     if joined == _CUBE_MESH:
         # Two squares beside each other, mirrored, so that two of the four links between twins are short.
         left = np.array([[1.3, 0.0], [0.0, 0.0], [1.3, 1.3], [0.0, 1.3]])
         return Sketch("squares", np.concatenate([left, left * (-1, 1) + (4.2, 0.0)]))
-    dense = count <= _SMALL_CIRCLE and len(joined) > 1.4 * count
-    if dense or len(joined) == count * (count - 1) // 2:
-        return Sketch("circle", circle(count))
-    return Sketch("spread", spread(count, pairs))
+    dense = devices <= _SMALL_CIRCLE and len(joined) > 1.4 * devices
+    if dense or len(joined) == devices * (devices - 1) // 2:
+        return Sketch("circle", circle(devices))
+    return Sketch("spread", _spread(devices, pairs))
 
 
-def _chain(count: int, pairs: list[tuple[int, int]]) -> list[int] | None:
+def _slanted(shape: Ints) -> tuple[Floats, Floats, float]:
+    """Return, per dimension, one step on the page and the room beside a row; and how large a device may be.
+
+    Every further dimension starts below, or beside, all that has been drawn before it.
+    """
+    rows = int(shape[-2])
+    # About 0.4 of a column, such that no device is right below another of its plane, where links lead down.
+    apart = [m for m in range(1, rows + 1) if gcd(m, rows) == 1]
+    slant = _WIDE * min(apart, key=lambda m: abs(m - 0.4 * rows)) / rows
+    steps = np.zeros((len(shape), 2))
+    steps[-1] = (_WIDE, 0.0)
+    steps[-2] = (-slant, _FLAT)
+    for dimension in range(len(shape) - 3, -1, -1):
+        width, height = np.abs(steps).T @ (shape - 1)
+        below = (len(shape) - dimension) % 2 == 1
+        # Keeps rows behind each other apart.
+        nudge = 0.0 if dimension == len(shape) - 3 else 0.6
+        steps[dimension] = (nudge, height + 0.9) if below else (width + 1.2, nudge)
+    rooms = np.full(len(shape), _WIDE / rows)
+    rooms[-1] = _FLAT
+    rooms[-2] = _WIDE * _FLAT / np.hypot(slant, _FLAT)
+    return steps, rooms, min(0.2, 0.4 * _WIDE / rows)
+
+
+def _chain(devices: int, pairs: list[list[int]]) -> list[int] | None:
     """Return the devices in the order of a line or ring, if the pairs form one; by number, if that is an order."""
-    if all(b - a in (1, count - 1) for a, b in pairs):
-        return list(range(count))
-    joined: list[list[int]] = [[] for _ in range(count)]
+    if all(b - a in (1, devices - 1) for a, b in pairs):
+        return list(range(devices))
+    joined: list[list[int]] = [[] for _ in range(devices)]
     for a, b in pairs:
         joined[a].append(b)
         joined[b].append(a)
@@ -58,7 +125,7 @@ def _chain(count: int, pairs: list[tuple[int, int]]) -> list[int] | None:
     if min(degrees) < 1 or max(degrees) > 2:
         return None
     order = [degrees.index(1) if 1 in degrees else 0]
-    while len(order) < count:
+    while len(order) < devices:
         ahead = [other for other in joined[order[-1]] if other not in (order[0], *order[-2:])]
         if not ahead:
             return None
@@ -66,9 +133,76 @@ def _chain(count: int, pairs: list[tuple[int, int]]) -> list[int] | None:
     return order
 
 
-def _line(count: int) -> Floats:
-    if count <= _LONG_LINE:
-        return row(count)
-    columns = int(np.ceil(np.sqrt(1.6 * count)))
-    y, x = np.divmod(np.arange(count), columns)
+def _line(devices: int) -> Floats:
+    if devices <= _LONG_LINE:
+        return row(devices)
+    columns = int(np.ceil(np.sqrt(1.6 * devices)))
+    y, x = np.divmod(np.arange(devices), columns)
     return np.stack([np.where(y % 2, columns - 1 - x, x), y], axis=1).astype(np.float64)
+
+
+def _spread(devices: int, pairs: Ints) -> Floats:
+    """Return places such that distances on the page follow distances in hops (stress majorization), always the same."""
+    # Distances from all devices if that is affordable, otherwise from some, evenly chosen.
+    pivots = np.arange(devices)
+    if devices**2 * 8 > _WORK:
+        pivots = np.unique(np.linspace(0, devices - 1, _PIVOTS).astype(np.int64))
+    hops = hops_from(pivots[:, None] == np.arange(devices), pairs)
+    # What cannot be reached counts as a little farther than anything else.
+    hops = np.where(np.isinf(hops), hops[np.isfinite(hops)].max() + 2, hops)
+    xy = _first_guess(hops)
+    if len(pivots) == devices:
+        for _ in range(min(_MOST_ROUNDS, _WORK // devices**2)):
+            xy = _improved(xy, hops)
+    return _apart(xy)
+
+
+def _first_guess(hops: Floats) -> Floats:
+    """Return principal axes of the distances to the pivots, and a spiral that keeps what looks the same apart."""
+    squares = hops**2
+    centred = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
+    _, vectors = np.linalg.eigh(centred @ centred.T)
+    axes = np.round(vectors[:, [-1, -2]], 9)
+    # An axis has no direction of its own: its largest entry is made positive.
+    largest = axes[np.argmax(np.abs(axes), axis=0), [0, 1]]
+    axes *= np.where(largest < 0, -1, 1)
+    xy: Floats = -0.5 * centred.T @ axes
+    xy *= hops.max() / 2 / max(float(np.abs(xy).max()), 1e-9)
+    number = np.arange(len(xy))
+    turn = number * np.pi * (3 - np.sqrt(5))
+    out = np.sqrt(number / len(xy))
+    return np.asarray(xy + 0.15 * out[:, None] * np.stack([np.cos(turn), np.sin(turn)], axis=1))
+
+
+def _improved(xy: Floats, hops: Floats) -> Floats:
+    """Move every device to where the others, each at the wanted distance, would have it on average."""
+    delta = xy[:, None, :] - xy[None, :, :]
+    length = np.maximum(np.hypot(delta[..., 0], delta[..., 1]), 1e-6)
+    weight = 1 / np.maximum(hops, 0.5) ** 2
+    np.fill_diagonal(weight, 0)
+    pull = weight * hops / length
+    wanted = weight @ xy + pull.sum(axis=1, keepdims=True) * xy - pull @ xy
+    return np.asarray(wanted / weight.sum(axis=1, keepdims=True))
+
+
+def _apart(xy: Floats) -> Floats:
+    """Move devices that share a cell of a fine grid, or are in neighbouring ones, to the nearest free cell."""
+    taken: set[Cell] = set()
+    placed = xy.copy()
+    for device, (x, y) in enumerate(xy):
+        cell = (round(x / _CELL), round(y / _CELL))
+        if not taken.isdisjoint([cell, *_ring(cell, 1)]):
+            around = chain.from_iterable(_ring(cell, size) for size in count(1))
+            cell = next(other for other in around if other not in taken)
+            placed[device] = cell[0] * _CELL, cell[1] * _CELL
+        taken.add(cell)
+    return placed
+
+
+def _ring(cell: Cell, size: int) -> list[Cell]:
+    """Return the cells of a square around a cell, the nearest first."""
+    side = range(-size, size + 1)
+    steps = [(i, j) for i in side for j in side if max(abs(i), abs(j)) == size]
+    # Of all of them, one coordinate has this size; the other one says which is nearer.
+    steps.sort(key=lambda step: abs(step[0]) + abs(step[1]))
+    return [(cell[0] + i, cell[1] + j) for i, j in steps]

@@ -9,48 +9,8 @@ import numpy as np
 from pccl._arrays import Bools, Floats, Ints
 from pccl.topology import Topology
 
-__all__ = [
-    "Frame",
-    "Sketch",
-    "circle",
-    "frame_around",
-    "hops_from",
-    "pairs_of",
-    "places_of",
-    "row",
-    "smallest_distance",
-]
-
 # Devices whose nearest neighbours are looked for.
 _SAMPLE = 2_000
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A rectangle around devices that belong together.
-
-    Attributes
-    ----------
-    label
-        What to write beside it.
-    left, top, right, bottom
-        Its sides.
-    label_below
-        Whether the label belongs below the frame, as the links come in from above; otherwise it belongs above.
-    """
-
-    label: str
-    left: float
-    top: float
-    right: float
-    bottom: float
-    label_below: bool = False
-
-    def moved(self, by: Floats) -> Frame:
-        """Return the same frame elsewhere."""
-        left, top = (np.array([self.left, self.top]) + by).round(3).tolist()
-        right, bottom = (np.array([self.right, self.bottom]) + by).round(3).tolist()
-        return Frame(self.label, left, top, right, bottom, self.label_below)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +24,9 @@ class Sketch:
     xy
         Per device: its centre, anywhere on the page.
     frames
-        Rectangles around devices.
+        Devices to draw a rectangle around: its label, the devices, and whether the label belongs below.
+    room
+        How far the sides of a frame are from the centres of its devices.
     radius
         How large a device is, if there is room for that.
     arcs
@@ -73,7 +35,8 @@ class Sketch:
 
     kind: str
     xy: Floats
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[tuple[str, Ints, bool], ...] = ()
+    room: float = 0.5
     radius: float = 0.3
     arcs: Floats | None = None
 
@@ -117,13 +80,6 @@ def row(count: int, apart: float = 1.0, y: float = 0.0, middle: float = 0.0) -> 
     """Return points side by side."""
     x = middle + (np.arange(count) - (count - 1) / 2) * apart
     return np.stack([x, np.full(count, y)], axis=1)
-
-
-def frame_around(points: Floats, label: str, room: float = 0.6, label_below: bool = False) -> Frame:
-    """Return a frame with so much room between its sides and the centres of devices."""
-    left, top = (points.min(axis=0) - room).tolist()
-    right, bottom = (points.max(axis=0) + room).tolist()
-    return Frame(label, left, top, right, bottom, label_below)
 
 
 def smallest_distance(xy: Floats) -> float:

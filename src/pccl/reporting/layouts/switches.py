@@ -1,4 +1,4 @@
-"""Networks whose NPUs hang on switches: stars, trees, dragonflies, and whatever their switches form."""
+"""Networks with switches: boxes, stars, trees, dragonflies, and whatever their switches form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pccl.reporting.layouts.npus import sketch_of_pairs
 from pccl.reporting.layouts.sketch import (
     Sketch,
     circle,
-    frame_around,
     hops_from,
     pairs_of,
     places_of,
@@ -18,12 +17,58 @@ from pccl.reporting.layouts.sketch import (
 )
 from pccl.topology import Topology
 
-__all__ = ["as_groups", "as_hosts", "as_levels", "as_star"]
-
 # NPUs of a router side by side.
 _ABREAST = 4
 # NPUs side by side under a tree; of more, some stand below others.
-_WIDEST = 48
+_WIDEST_TREE = 48
+# Of one row of boxes; more boxes stand on both sides of the switches that join them.
+_WIDEST_ROW = 24
+# In place of a box, for switches between boxes.
+_SHARED = -1
+
+
+def as_boxes(topology: Topology) -> Sketch | None:
+    """Return the network as boxes: by its shape, or else by the fastest switch of each NPU."""
+    box = _boxes(topology)
+    if box is None:
+        return None
+    count = int(box.max()) + 1
+    pairs = pairs_of(topology)
+    insides = [_inside(topology, pairs, box, number) for number in range(count)]
+    both_npus = np.all(pairs < places_of(topology), axis=1)
+    same_box = box[pairs[:, 0]] == box[pairs[:, 1]]
+    # Links that lead round others take more room.
+    room = 1.0 if np.any(both_npus & same_box) else 0.6
+    spans = [np.ptp(points, axis=0) for _, points in insides]
+    size = np.max(spans, axis=0) + 2 * room + (0.7, 1.0)
+    shared = np.flatnonzero(box == _SHARED)
+    across, rows = _arrangement(topology, count, size, len(shared))
+    # Between the boxes above and those below is a band, in which the shared switches are.
+    width = across * size[0]
+    band = 0.6 if count == 2 else 0.0
+    if len(shared):
+        band = max(2.0, 0.1 * width, 0.16 * len(shared))
+    rows_above = (rows + 1) // 2 if rows > 1 else 0
+    xy = np.zeros((topology.num_devices, 2))
+    frames = []
+    for number, (devices, points) in enumerate(insides):
+        line, place = divmod(number, across)
+        in_line = min(across, count - line * across)
+        above = line < rows_above
+        y = (line - rows_above) * size[1]
+        if not above:
+            y += 2 * band if rows_above else band
+        # Boxes above turn the side with their ports down, to the band.
+        turned = above and (len(shared) > 0 or count == 2)
+        if turned:
+            points = points * (1, -1)
+        middle = (points.min(axis=0) + points.max(axis=0)) / 2
+        centre = np.array([(place - (in_line - 1) / 2) * size[0], y + size[1] / 2])
+        xy[devices] = points - middle + centre
+        frames.append((f"box {number}", devices, not turned))
+    apart = max(1.2, 0.8 * width / max(len(shared), 1))
+    xy[shared] = row(len(shared), apart, band if rows_above else 0.0)
+    return Sketch("boxes", xy, tuple(frames), room)
 
 
 def as_star(topology: Topology) -> Sketch | None:
@@ -37,19 +82,35 @@ def as_star(topology: Topology) -> Sketch | None:
     return Sketch("star", xy)
 
 
-def as_levels(topology: Topology) -> Sketch | None:
-    """Return a tree: NPUs below, each on one switch, and links only between one level of switches and the next."""
-    home = _home(topology)
-    if home is None:
-        return None
+def as_hosts(topology: Topology) -> Sketch | None:
+    """Return NPUs on one switch each: a tree, a dragonfly, or whatever their switches form."""
     pairs = pairs_of(topology)
-    level = _levels(topology, pairs)
+    places = places_of(topology)
+    own = pairs[pairs[:, 0] < places]
+    alone = np.array_equal(own[:, 0], np.arange(places)) and np.all(own[:, 1] >= places)
+    if not alone:
+        return None
+    home = own[:, 1]
+    return (
+        _levels(topology, pairs, home)
+        or _groups(topology, pairs, home)
+        or _around_switches(topology, pairs, home)
+    )
+
+
+def _levels(topology: Topology, pairs: Ints, home: Ints) -> Sketch | None:
+    """Return a tree: NPUs below, each on one switch, and links only between one level of switches and the next."""
+    is_npu = np.arange(topology.num_devices) < places_of(topology)
+    hops: Floats = hops_from(is_npu[None], pairs)[0]
+    # Switches that no NPU reaches are above all.
+    reached = np.isfinite(hops)
+    level = np.where(reached, hops, hops[reached].max() + 1).astype(np.int64)
     top = int(level.max())
     if top < 2 or np.any(level[pairs[:, 0]] == level[pairs[:, 1]]):
         return None
     xy = np.zeros((topology.num_devices, 2))
     leaves, hosts = np.unique(home, return_counts=True)
-    columns = max(1, min(int(hosts.max()), int(_WIDEST // len(leaves))))
+    columns = max(1, min(int(hosts.max()), int(_WIDEST_TREE // len(leaves))))
     start = 0.0
     for leaf in leaves.tolist():
         npus = np.flatnonzero(home == leaf)
@@ -72,11 +133,10 @@ def as_levels(topology: Topology) -> Sketch | None:
     return Sketch("levels", xy)
 
 
-def as_groups(topology: Topology) -> Sketch | None:
+def _groups(topology: Topology, pairs: Ints, home: Ints) -> Sketch | None:
     """Return a dragonfly: groups of switches that are all joined with each other, around a circle, NPUs outside."""
-    home = _home(topology)
-    groups = _cliques(topology)
-    if home is None or groups is None:
+    groups = _cliques(topology, pairs)
+    if groups is None:
         return None
     insides = [_group(home, group) for group in groups]
     room = 0.5 + max(float(np.abs(points).max()) for _, points in insides)
@@ -86,17 +146,13 @@ def as_groups(topology: Topology) -> Sketch | None:
     centres = circle(len(groups), 2 * np.sqrt(2) * room + 0.4)
     for number, (devices, points) in enumerate(insides):
         xy[devices] = centres[number] + points
-        frames.append(frame_around(xy[devices], f"group {number}", 0.5))
+        frames.append((f"group {number}", devices, False))
     return Sketch("groups", xy, tuple(frames))
 
 
-def as_hosts(topology: Topology) -> Sketch | None:
+def _around_switches(topology: Topology, pairs: Ints, home: Ints) -> Sketch:
     """Return switches drawn for themselves, and NPUs around the switch that each hangs on."""
-    home = _home(topology)
-    if home is None:
-        return None
     first = int(topology.switches[0])
-    pairs = pairs_of(topology)
     between = pairs[np.all(pairs >= first, axis=1)] - first
     switches = sketch_of_pairs(topology.num_devices - first, between)
     most = int(np.bincount(home).max())
@@ -109,30 +165,81 @@ def as_hosts(topology: Topology) -> Sketch | None:
     return Sketch("hosts", xy)
 
 
-def _home(topology: Topology) -> Ints | None:
-    """Return, per NPU, the one switch that it hangs on; None if some hang on several, or on each other."""
-    pairs = pairs_of(topology)
+def _boxes(topology: Topology) -> Ints | None:
+    """Return, per device, its box, or that it is shared; None if the network is no machine of boxes."""
     places = places_of(topology)
-    if not len(topology.switches) or np.any(pairs[:, 1] < places):
+    of_npu: Ints | None
+    if len(topology.shape) > 1 and 1 < topology.shape[-1] < places:
+        of_npu = np.arange(places) // topology.shape[-1]
+    else:
+        of_npu = _by_fastest_switch(topology, places)
+    if of_npu is None:
         return None
-    own = pairs[pairs[:, 0] < places]
-    if not np.array_equal(own[:, 0], np.arange(places)):
+    box = np.full(topology.num_devices, _SHARED, np.int64)
+    box[:places] = of_npu
+    pairs = pairs_of(topology)
+    to_switch = pairs[(pairs[:, 0] < places) & (pairs[:, 1] >= places)]
+    for switch in np.unique(to_switch[:, 1]).tolist():
+        own = np.unique(of_npu[to_switch[to_switch[:, 1] == switch, 0]])
+        if len(own) == 1:
+            box[switch] = own[0]
+    return box
+
+
+def _by_fastest_switch(topology: Topology, places: int) -> Ints | None:
+    """Return NPUs grouped by the switch that each sends to at the highest rate, if all send to several switches."""
+    up = np.flatnonzero((topology.src < places) & (topology.dst >= places))
+    homes = np.unique(np.stack([topology.src[up], topology.dst[up]], axis=1), axis=0)
+    if places < 4 or np.any(np.bincount(homes[:, 0], minlength=places) < 2):
         return None
-    return np.asarray(own[:, 1])
+    order = up[np.lexsort((topology.dst[up], -topology.bandwidth[up], topology.src[up]))]
+    fastest = order[np.unique(topology.src[order], return_index=True)[1]]
+    _, group, sizes = np.unique(topology.dst[fastest], return_inverse=True, return_counts=True)
+    return group.reshape(-1).astype(np.int64) if len(sizes) > 1 and sizes.min() > 1 else None
 
 
-def _levels(topology: Topology, pairs: Ints) -> Ints:
-    """Return, per device, the hops to the nearest NPU; switches that no NPU reaches are above all."""
-    is_npu = np.arange(topology.num_devices) < places_of(topology)
-    hops: Floats = hops_from(is_npu[None], pairs)[0]
-    highest = hops[np.isfinite(hops)].max()
-    hops[np.isinf(hops)] = highest + 1
-    return hops.astype(np.int64)
+def _inside(topology: Topology, pairs: Ints, box: Ints, number: int) -> tuple[Ints, Floats]:
+    """Return the devices of a box and their places, from the side of the other boxes: ports, NPUs, hubs."""
+    devices = np.flatnonzero(box == number)
+    npus = devices[devices < places_of(topology)]
+    between = pairs[np.all(np.isin(pairs, npus), axis=1)]
+    points = row(len(npus))
+    if len(between):
+        points = sketch_of_pairs(len(npus), np.searchsorted(npus, between)).xy
+    left, top = points.min(axis=0)
+    right, bottom = points.max(axis=0)
+    width = max(float(right - left), 1.0)
+    leads_out = np.unique(pairs[box[pairs[:, 0]] != box[pairs[:, 1]]])
+    own = devices[len(npus) :]
+    is_port = np.isin(own, leads_out)
+    order = [npus]
+    places = [points]
+    for switches, y in (
+        (own[is_port], top - 1.3),
+        (own[~is_port], bottom + max(1.3, 0.14 * width)),
+    ):
+        order.append(switches)
+        apart = max(1.0, width / max(len(switches), 1))
+        places.append(row(len(switches), apart, y, (left + right) / 2))
+    return np.concatenate(order), np.concatenate(places)
 
 
-def _cliques(topology: Topology) -> list[list[int]] | None:
+def _arrangement(topology: Topology, count: int, size: Floats, shared: int) -> tuple[int, int]:
+    """Return how many boxes stand side by side, and in how many rows."""
+    if not shared and count == 2:
+        return 1, 2
+    if not shared and len(topology.shape) == 3:
+        return int(topology.shape[1]), int(topology.shape[0])
+    if count * size[0] <= _WIDEST_ROW:
+        return count, 1
+    across = int(np.ceil(np.sqrt(1.7 * count * size[1] / size[0])))
+    rows = max(2, -(-count // across))
+    return -(-count // rows), rows
+
+
+def _cliques(topology: Topology, pairs: Ints) -> list[list[int]] | None:
     """Return switches in groups of neighbouring numbers that are all joined; None unless these have an equal size."""
-    joined = {(a, b) for a, b in pairs_of(topology).tolist()}
+    joined = set(map(tuple, pairs.tolist()))
     groups: list[list[int]] = []
     for switch in topology.switches.tolist():
         if groups and all((other, switch) in joined for other in groups[-1]):

@@ -2,9 +2,8 @@
 
 writer     report(), which puts the page together from its parts
 traffic    how busy links are over time, and a sample of chunks
-data       what the scripts of the page work with; columns packs it
-text       what the page says in words
-tables     baselines, links, chunks and usage as tables
+data       what the scripts of the page work with, packed
+content    what the page says in words and tables
 commands   what to do with the algorithm next, as commands that work
 assets/    the page itself, its style and its scripts
 """

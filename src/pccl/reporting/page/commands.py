@@ -12,15 +12,13 @@ from pccl.algorithm import Algorithm
 from pccl.errors import PcclError
 from pccl.formats import FORMATS, Format, export
 
-__all__ = ["commands"]
-
 # Files for runtimes are executed before they are saved, which beyond this takes longer than all else about a page.
 MOST_TO_TRY = 20_000
 # Flags without which some algorithms are refused.
 _FLAGS = ("all_ranks", "padded")
 
 
-def commands(algorithm: Algorithm, source: str | None) -> list[tuple[str, str]]:
+def commands(algorithm: Algorithm, source: str | Path | None) -> list[tuple[str, str]]:
     """Return commands, each with what it is for: verify, simulate, and export to all formats that take the algorithm.
 
     Parameters
@@ -36,7 +34,7 @@ def commands(algorithm: Algorithm, source: str | None) -> list[tuple[str, str]]:
     >>> [line for _, line in commands(algorithm, "a.pccl")][:2]
     ['pccl verify a.pccl', 'pccl simulate a.pccl --jitter 0.1']
     """
-    file = source or "algorithm.pccl"
+    file = str(source or "algorithm.pccl")
     quoted = shlex.quote(file)
     found = [] if source else [("Save the algorithm, in Python", f'algorithm.save("{file}")')]
     found.append(("Check it again", f"pccl verify {quoted}"))
@@ -46,8 +44,13 @@ def commands(algorithm: Algorithm, source: str | None) -> list[tuple[str, str]]:
         if options is not None:
             ending = entry.suffixes[0] if entry.suffixes else f"-{entry.name}"
             out = shlex.quote(Path(file).stem + ending)
-            line = f"pccl export {quoted} --format {entry.name} -o {out}{_flags(entry, options)}"
-            found.append((f"For {entry.name}: {entry.description}", line))
+            words = [f"pccl export {quoted} --format {entry.name} -o {out}"]
+            for option in entry.options:
+                if option.name in options:
+                    words.append(option.flag)
+                    if option.kind != "flag":
+                        words.append(str(options[option.name]))
+            found.append((f"For {entry.name}: {entry.description}", " ".join(words)))
     return found
 
 
@@ -70,12 +73,3 @@ def _options_that_work(algorithm: Algorithm, entry: Format) -> dict[str, Any] | 
                 continue
             return options
     return None
-
-
-def _flags(entry: Format, options: dict[str, Any]) -> str:
-    texts = [
-        f" {option.flag}" if option.kind == "flag" else f" {option.flag} {options[option.name]}"
-        for option in entry.options
-        if option.name in options
-    ]
-    return "".join(texts)

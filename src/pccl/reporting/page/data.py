@@ -1,7 +1,10 @@
-"""What the scripts of the page work with: a few texts and numbers, and columns."""
+"""What the scripts of the page work with: a few texts and numbers, and columns, packed as text."""
 
 from __future__ import annotations
 
+import base64
+import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,8 +17,6 @@ from pccl.reporting.page.traffic import Load, Sample
 from pccl.topology.core import transmission_time
 from pccl.units import Bytes, BytesPerSecond, Picoseconds
 
-__all__ = ["page_data"]
-
 # Starts are counted in ticks that fit 32 bits.
 _TICKS = 2**32 - 1
 _LONGEST_GROUP = 60
@@ -27,19 +28,21 @@ def page_data(
     """Return texts and numbers for all of the page, and columns: one number per device, link, chunk or transfer."""
     topology = algorithm.topology
     t = algorithm.transfers
+    conditions = algorithm.conditions
+    chunks = shown.chunks
     duration = int(algorithm.duration)
     # One picosecond, unless the algorithm takes longer than four milliseconds.
     tick = duration // _TICKS + 1
     rates, rate_of_link = topology.rates
     latencies, latency_of_link = np.unique(topology.latency, return_inverse=True)
-    sizes, size_of_chunk = np.unique(algorithm.conditions.bytes[shown.chunks], return_inverse=True)
+    sizes, size_of_chunk = np.unique(conditions.bytes[chunks], return_inverse=True)
     groups, group_of_collective = process_groups(topology, algorithm.collectives)
     document = {
         "duration": duration,
         "tick": tick,
         "intervals": load.share.shape[1],
         "apart": load.apart,
-        "chunks": len(algorithm.conditions),
+        "chunks": len(conditions),
         "radius": drawing.radius,
         "extent": drawing.extent,
         "frames": [
@@ -74,27 +77,43 @@ def page_data(
         "share": load.share,
         "usage": load.curve,
         "size": size_of_chunk,
-        **_chunks(algorithm, shown),
+        "chunk": chunks,
+        "collective": conditions.collective[chunks],
+        "hops": np.bincount(t.chunk[shown.transfers], minlength=len(conditions))[chunks],
+        **_ends("source", conditions.source_offsets, conditions.source_ids, chunks),
+        **_ends("destination", conditions.destination_offsets, conditions.destination_ids, chunks),
+        "link": t.link[shown.transfers],
+        "reduce": t.reduce[shown.transfers].astype(np.uint8),
         "start": t.start[shown.transfers] // tick,
     }
     return document, columns
 
 
-def _chunks(algorithm: Algorithm, shown: Sample) -> dict[str, Column]:
-    """Return what there is of each chunk that is shown, and of its transfers."""
-    conditions = algorithm.conditions
-    t = algorithm.transfers
-    chunks = shown.chunks
-    first = np.searchsorted(t.chunk[shown.transfers], np.append(chunks, len(conditions)))
-    return {
-        "chunk": chunks,
-        "collective": conditions.collective[chunks],
-        "hops": np.diff(first),
-        **_ends("source", conditions.source_offsets, conditions.source_ids, chunks),
-        **_ends("destination", conditions.destination_offsets, conditions.destination_ids, chunks),
-        "link": t.link[shown.transfers],
-        "reduce": t.reduce[shown.transfers].astype(np.uint8),
-    }
+def pack(columns: Mapping[str, Column]) -> tuple[list[list[object]], str]:
+    """Return a directory of the columns (name, type, length), and all of them deflated, as base64.
+
+    Whole numbers take as few bytes as the largest needs; all first bytes of a column come before all second ones, since
+    that deflates better.
+
+    Examples
+    --------
+    >>> directory, text = pack({"link": np.array([1, 700]), "share": np.array([0.5])})
+    >>> directory
+    [['link', 'u2', 2], ['share', 'f4', 1]]
+    """
+    directory: list[list[object]] = []
+    parts = []
+    for name, column in columns.items():
+        values = np.ravel(column)
+        if values.dtype.kind == "f":
+            short = "f4"
+        else:
+            largest = values.max(initial=0)
+            short = "u1" if largest < 2**8 else "u2" if largest < 2**16 else "u4"
+        values = np.ascontiguousarray(values, f"<{short}")
+        directory.append([name, short, len(values)])
+        parts.append(values.view(np.uint8).reshape(len(values), values.itemsize).T.tobytes())
+    return directory, base64.b64encode(zlib.compress(b"".join(parts), 6)).decode("ascii")
 
 
 def _ends(name: str, offsets: Ints, ids: Indices, chunks: Ints) -> dict[str, Column]:

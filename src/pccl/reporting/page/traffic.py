@@ -10,11 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pccl._arrays import Column, Ints, offsets_of, stable_order
+from pccl._arrays import Column, Ints, count_within, stable_order
 from pccl.algorithm import Algorithm
 from pccl.algorithm.holding import held_time
-
-__all__ = ["Load", "Sample", "chunk_finish", "latest_chunks", "load_over_time", "sample"]
 
 # Intervals of time; fewer where there are very many links.
 INTERVALS = 240
@@ -135,11 +133,7 @@ def latest_chunks(algorithm: Algorithm, most: int) -> Ints:
 def chunk_finish(algorithm: Algorithm) -> Ints:
     """Return, per chunk, when its last transfer has arrived."""
     finish = np.zeros(len(algorithm.conditions), np.int64)
-    t = algorithm.transfers
-    if len(t):
-        # Transfers are ordered by chunk.
-        first = np.flatnonzero(np.append(True, t.chunk[1:] != t.chunk[:-1]))
-        finish[t.chunk[first]] = np.maximum.reduceat(t.arrival, first)
+    np.maximum.at(finish, algorithm.transfers.chunk, algorithm.transfers.arrival)
     return finish
 
 
@@ -149,8 +143,8 @@ def _mixed(algorithm: Algorithm, chunks: Ints, seed: int) -> Ints:
     collective = algorithm.conditions.collective[shuffled]
     order = stable_order(collective, len(algorithm.collectives))
     count = np.bincount(collective)
-    rank = np.arange(len(chunks)) - np.repeat(offsets_of(count)[:-1], count)
-    return shuffled[order][np.argsort(rank / np.repeat(count, count), kind="stable")]
+    share = count_within(count) / np.repeat(count, count)
+    return shuffled[order][np.argsort(share, kind="stable")]
 
 
 def _numbered(key: Column) -> tuple[Ints, Ints]:

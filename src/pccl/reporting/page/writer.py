@@ -8,7 +8,6 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from pccl._files import replacing
 from pccl._version import __version__
@@ -17,13 +16,10 @@ from pccl.algorithm import verify as check
 from pccl.analysis import Comparison, compare
 from pccl.errors import FormatError, PcclError
 from pccl.reporting.layouts import arrange
-from pccl.reporting.page import tables, text
-from pccl.reporting.page.columns import pack
+from pccl.reporting.page import content
 from pccl.reporting.page.commands import MOST_TO_TRY, commands
-from pccl.reporting.page.data import page_data
+from pccl.reporting.page.data import pack, page_data
 from pccl.reporting.page.traffic import Sample, load_over_time, sample
-
-__all__ = ["report"]
 
 SCRIPTS = ("data.js", "network.js", "charts.js", "page.js")
 
@@ -88,7 +84,7 @@ def report(
         for row in comparison.left_out:
             raise PcclError(f"the baseline {row.name!r}: {row.reason}")
     shown = sample(algorithm)
-    page = _page(comparison, shown, verify, None if source is None else str(source)).encode()
+    page = _page(comparison, shown, verify, source).encode()
     with replacing(path) as file:
         file.write(page)
     ran = [row.name for row in comparison.baselines if row.duration is not None]
@@ -100,34 +96,31 @@ def report(
     }
 
 
-def _page(comparison: Comparison, shown: Sample, verified: bool, source: str | None) -> str:
+def _page(comparison: Comparison, shown: Sample, verified: bool, source: str | Path | None) -> str:
     algorithm = comparison.algorithm
     load = load_over_time(algorithm)
     document, columns = page_data(algorithm, arrange(algorithm.topology), load, shown)
-    directory, packed = pack(columns)
+    document["columns"], packed = pack(columns)
+    # Written such that no text inside can end it early.
+    written = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     return Template(_asset("page.html")).substitute(
-        title=escape(text.title(algorithm)),
+        title=escape(content.title(algorithm)),
         version=__version__,
         style=_asset("style.css"),
-        asked=text.asked(algorithm),
-        found=text.found(comparison),
-        rivals=tables.rivals(comparison),
-        left_out=text.left_out(comparison),
-        usage=tables.usage(algorithm, load.curve),
-        links=tables.busiest_links(algorithm),
-        chunks=tables.last_chunks(algorithm),
-        commands=text.command_list(commands(algorithm, source)),
+        asked=content.asked(algorithm),
+        found=content.found(comparison),
+        rivals=content.rivals(comparison),
+        left_out=content.left_out(comparison),
+        usage=content.usage(algorithm, load.curve),
+        links=content.busiest_links(algorithm),
+        chunks=content.last_chunks(algorithm),
+        commands=content.command_list(commands(algorithm, source)),
         most_to_try=f"{MOST_TO_TRY:,}",
-        notes=text.notes(algorithm, load, shown, verified),
-        document=_json(document | {"columns": directory}),
+        notes=content.notes(algorithm, load, shown, verified),
+        document=written.replace("<", "\\u003c"),
         packed=packed,
         script="\n".join(_asset(name) for name in SCRIPTS),
     )
-
-
-def _json(data: Any) -> str:
-    """JSON that no text inside can end early."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _asset(name: str) -> str:

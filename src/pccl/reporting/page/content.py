@@ -1,0 +1,253 @@
+"""The parts of the page that can be read without any script: texts and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+
+import numpy as np
+
+from pccl._arrays import Column, Indices
+from pccl.algorithm import Algorithm
+from pccl.analysis import Comparison, ComparisonRow
+from pccl.reporting.page.traffic import Load, Sample, chunk_finish, latest_chunks
+from pccl.units import BytesPerSecond, Picoseconds, time_text
+
+# Collectives that are listed.
+_SHOWN = 12
+# Worst links and latest chunks.
+_LISTED = 20
+_TENTHS = 10
+_BAR = '<td class="bar" aria-hidden="true">{}</td>'
+
+
+def title(algorithm: Algorithm) -> str:
+    """What the page is about."""
+    kinds = list(dict.fromkeys(collective.kind for collective in algorithm.collectives))
+    first = ", ".join(kinds[:-1])
+    text = " and ".join(filter(None, [first, *kinds[-1:]]))
+    return f"{text or 'nothing'} on {algorithm.topology.name}"
+
+
+def asked(algorithm: Algorithm) -> str:
+    """The network and the collectives."""
+    facts = algorithm.facts()
+    listed = [str(collective) for collective in algorithm.collectives[:_SHOWN]]
+    if len(algorithm.collectives) > _SHOWN:
+        listed.append(f"and {len(algorithm.collectives) - _SHOWN:,} more")
+    seconds = f"{algorithm.provenance.seconds:.3g} s"
+    rows = {
+        "Network": escape(facts["topology"]),
+        "Collectives": f'<ul class="plain">{_items(listed)}</ul>',
+        "Chunks": escape(facts["chunks"]),
+        "Transfers": escape(facts["transfers"]),
+        # How the search came to it is of interest to few.
+        "Found in": f"<details><summary>{seconds}</summary>by {escape(facts['found by'])}</details>",
+    }
+    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{text}</dd>' for name, text in rows.items())}</dl>"
+
+
+def found(comparison: Comparison) -> str:
+    """The figures that matter most."""
+    return "".join(
+        f'<div class="card"><h3>{escape(name)}</h3><p class="figure">{escape(figure)}</p>'
+        f"<p>{escape(text)}</p></div>"
+        for name, figure, text in _cards(comparison)
+    )
+
+
+def left_out(comparison: Comparison) -> str:
+    """The baselines that did not run, by reason."""
+    names: dict[str, list[str]] = {}
+    for row in comparison.left_out:
+        names.setdefault(row.reason, []).append(row.name)
+    lines = [f"{', '.join(who)} ({reason})" for reason, who in names.items()]
+    if not comparison.baselines:
+        lines = ["all of them, as asked"]
+    text = escape("; ".join(lines))
+    return f"<p class=note>Baselines left out: {text}.</p>" if lines else ""
+
+
+def command_list(commands: Sequence[tuple[str, str]]) -> str:
+    """Commands, each with what it is for."""
+    return "".join(
+        f"<dt>{escape(what)}</dt><dd><code>{escape(line)}</code></dd>" for what, line in commands
+    )
+
+
+def notes(algorithm: Algorithm, load: Load, shown: Sample, verified: bool) -> str:
+    """What is exact on this page and what is a sample."""
+    lines = [
+        "All times, bounds, tables, curves and heat maps count every transfer. Curves and heat maps divide the time "
+        f"into {load.share.shape[1]:,} intervals."
+    ]
+    if shown.complete:
+        lines.append("Moving chunks are all chunks with all their transfers.")
+    else:
+        lines.append(
+            f"Moving chunks are a sample: {len(shown.chunks):,} of {len(algorithm.conditions):,} chunks, with "
+            f"{len(shown.transfers):,} of {len(algorithm.transfers):,} transfers. The latest chunks are among them; "
+            "the others are drawn at random from every collective, in proportion."
+        )
+    if verified:
+        lines.append(
+            "The algorithm was verified: every chunk gets where it must, and no link carries two at a time."
+        )
+    else:
+        lines.append("The algorithm was not verified for this page.")
+    if not load.apart:
+        lines.append(
+            "There are too many collectives to tell apart how busy they keep links: filters choose moving chunks only."
+        )
+    return _items(lines)
+
+
+def rivals(comparison: Comparison) -> str:
+    """Ours, the baselines that ran and the bound, the quickest first, with bars."""
+    rows = sorted(comparison.rows, key=lambda row: int(row.duration or 0))
+    longest = int(rows[-1].duration or 0) or 1
+    lines = [_rival(comparison, row, longest) for row in rows]
+    names = ("Algorithm", "Time", "Ours is faster by")
+    return _table("Time, beside baselines and the bound", names, lines, end=_BAR.format(""))
+
+
+def busiest_links(algorithm: Algorithm) -> str:
+    """The links that are held longest."""
+    topology = algorithm.topology
+    shares = algorithm.utilization
+    order = np.argsort(-shares, kind="stable")[:_LISTED]
+    rows = {
+        link: (
+            topology.device_text(topology.src[link]),
+            topology.device_text(topology.dst[link]),
+            f"{shares[link]:.1%}",
+            str(BytesPerSecond(topology.bandwidth[link])),
+            str(Picoseconds(topology.latency[link])),
+        )
+        for link in order[shares[order] > 0].tolist()
+    }
+    names = ("From", "To", "Busy", "Bandwidth", "Latency")
+    return _numbered_table("The busiest links", "link", names, rows, numbers_from=3)
+
+
+def last_chunks(algorithm: Algorithm) -> str:
+    """The chunks that are done last."""
+    conditions = algorithm.conditions
+    finish = chunk_finish(algorithm)
+    transfers = np.bincount(algorithm.transfers.chunk, minlength=len(conditions))
+    rows = {
+        chunk: (
+            algorithm.collectives[conditions.collective[chunk]].kind,
+            _ends(algorithm, conditions.sources(chunk)),
+            _ends(algorithm, conditions.destinations(chunk)),
+            str(transfers[chunk]),
+            time_text(int(finish[chunk])),
+        )
+        for chunk in latest_chunks(algorithm, _LISTED).tolist()
+    }
+    names = ("Collective", "From", "To", "Transfers", "Done")
+    return _numbered_table("The chunks that are done last", "chunk", names, rows, numbers_from=4)
+
+
+def usage(algorithm: Algorithm, curve: Column) -> str:
+    """The share of links that are busy in tenths of the time, for those who cannot see the curve."""
+    tenths = np.array_split(curve.sum(axis=0), _TENTHS)
+    step = int(algorithm.duration) / _TENTHS
+    rows = []
+    for k, part in enumerate(tenths):
+        share = float(part.mean()) if len(part) else 0.0
+        when = f"{time_text(round(k * step))} to {time_text(round((k + 1) * step))}"
+        rows.append(f'<th scope="row">{when}</th>{_cells([f"{share:.1%}"])}')
+    return _table("Share of links that are busy", ("Time", "Links busy"), rows)
+
+
+def _cards(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
+    """Name, figure and explanation of what matters most."""
+    ours = comparison.ours
+    duration = int(comparison.algorithm.duration)
+    yield "Time", time_text(duration), "until the last chunk has arrived"
+    if comparison.bound is not None:
+        why = f"no algorithm is faster: {comparison.bound.reason}"
+        yield "Lower bound", time_text(int(comparison.bound.value)), why
+    if comparison.gap is not None:
+        yield "Gap", f"{comparison.gap:.1%}", "above the bound"
+    best = comparison.best_baseline
+    if best is not None and duration:
+        yield "Speed-up", f"{best.speedup:.2f}×", f"over {best.name}, the best baseline"
+    yield "Links busy", f"{ours.links_busy:.1%}", "on average over links and time"
+    if len(comparison.algorithm.collectives) == 1 and duration:
+        rate = (ours.algorithm_bandwidth or 0) / 1e9
+        text = f"algorithm bandwidth {rate:,.2f} GB/s, as nccl-tests counts"
+        yield "Bus bandwidth", f"{(ours.bus_bandwidth or 0) / 1e9:,.2f} GB/s", text
+
+
+def _items(texts: Sequence[str]) -> str:
+    return "".join(f"<li>{escape(text)}</li>" for text in texts)
+
+
+def _rival(comparison: Comparison, row: ComparisonRow, longest: int) -> str:
+    name = row.name
+    what = row.description
+    speedup = f"{row.speedup:.2f}×"
+    kind = ""
+    if row is comparison.ours:
+        name, what, speedup, kind = "this algorithm", "", "", "own"
+    elif row is comparison.bound_row:
+        name, what, speedup = "lower bound", "no algorithm is faster", ""
+    time = int(row.duration or 0)
+    bar = f'<span style="width:{100 * time / longest:.1f}%"></span>'
+    return (
+        f'<th scope="row" class="{kind}">{escape(name)}<span class="what">{escape(what)}</span></th>'
+        f"{_cells([time_text(time), speedup])}{_BAR.format(bar)}"
+    )
+
+
+def _ends(algorithm: Algorithm, devices: Indices) -> str:
+    if len(devices) == 1:
+        return algorithm.topology.device_text(int(devices[0]))
+    return f"{len(devices)} NPUs" if len(devices) else "nobody else"
+
+
+def _numbered_table(
+    caption: str,
+    what: str,
+    names: Sequence[str],
+    rows: Mapping[int, Sequence[str]],
+    numbers_from: int,
+) -> str:
+    """A table of links or chunks by number; the numbers become buttons once the script runs."""
+    if not rows:
+        return f"<p>{escape(caption)}: there are none.</p>"
+    lines = [
+        f'<th scope="row" data-{what}="{number}">{number}</th>{_cells(cells, numbers_from)}'
+        for number, cells in rows.items()
+    ]
+    table = _table(caption, (what.capitalize(), *names), lines, numbers_from)
+    return f'<div class="scroll">{table}</div>'
+
+
+def _table(
+    caption: str, names: Sequence[str], rows: Iterable[str], numbers_from: int = 1, end: str = ""
+) -> str:
+    """A table, of which the last columns are numbers; `end` is what follows the names of columns."""
+    head = "".join(
+        f'<th scope="col" class="{_kind(i, numbers_from)}">{escape(name)}</th>'
+        for i, name in enumerate(names)
+    )
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}{end}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def _cells(texts: Sequence[str], numbers_from: int = 1) -> str:
+    """The cells of a row after its first, which is its head."""
+    return "".join(
+        f'<td class="{_kind(i, numbers_from)}">{escape(text)}</td>'
+        for i, text in enumerate(texts, 1)
+    )
+
+
+def _kind(column: int, numbers_from: int) -> str:
+    return "number" if column >= numbers_from else ""
