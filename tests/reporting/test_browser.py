@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pccl.reporting.page.traffic import latest_chunks
+from pccl.reporting.page.data import latest_chunks
 from tests.reporting import pages
 from tests.reporting.browser import CHROMIUM, Browser
 

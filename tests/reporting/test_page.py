@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import pccl
 from pccl.analysis import comparison
 from pccl.reporting.page.commands import commands
-from pccl.reporting.page.data import pack
-from pccl.reporting.page.traffic import load_over_time, sample
+from pccl.reporting.page.data import load_over_time, pack, sample
 from tests.algorithm.examples import LINE, schedule
 from tests.end_to_end.program import pccl as program
 from tests.end_to_end.program import refused

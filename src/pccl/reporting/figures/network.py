@@ -78,10 +78,9 @@ def topology(subject: Algorithm | Topology) -> Figure:
     canvas = _Canvas(network, style.name_of(network.name), facts, handles)
     canvas.devices(fills)
     chosen, aside, one_way = _cables(network)
-    heads = one_way & (network.num_links <= _MANY_LINKS)
     gap = 0.7 * canvas.drawing.radius * aside
     colours = np.full(len(chosen), _LINK)
-    canvas.links(chosen, gap, colours, heads, canvas.line * widths[of_link[chosen]])
+    canvas.links(chosen, gap, colours, one_way, canvas.line * widths[of_link[chosen]])
     return canvas.paper.figure
 
 
@@ -108,7 +107,7 @@ def heatmap(algorithm: Algorithm) -> Figure:
     order = np.argsort(shares, kind="stable")
     colours = heat.to_rgba(shares[order])
     colours[shares[order] == 0] = (0.85, 0.85, 0.85, 1.0)
-    heads = np.full(len(order), network.num_links <= _MANY_LINKS)
+    heads = np.ones(len(order), np.bool_)
     canvas.links(order, 0.8 * canvas.drawing.radius, colours, heads, 1.5 * canvas.line)
     height = min(2.2, canvas.paper.height - 0.8)
     canvas.paper.colour_bar(heat, "share of the time a link is held (%)", height)
@@ -168,7 +167,6 @@ class _Canvas:
         right: float = 0.2,
         least_height: float = 0.0,
     ) -> None:
-        self._network = network
         self.drawing = arrange(network)
         left, top, far, bottom = self.drawing.extent
         room = 0.35 + self.drawing.radius
@@ -192,30 +190,31 @@ class _Canvas:
 
     def devices(self, fills: Sequence[Sequence[str]]) -> None:
         """Draw circles and squares, each filled with its colours, and their numbers where there is room for them."""
+        network = self.drawing.topology
         radius = self.drawing.radius
         half = _HALF_SIDE * radius
         edge = float(np.clip(0.07 * radius * self._points, 0.05, 0.8))
-        digits = len(str(self._network.num_devices - 1))
+        digits = len(str(network.num_devices - 1))
         size = min(9.0, 1.5 * radius * self._points / (0.66 * max(digits, 1.6)))
         parts: list[Patch] = []
         faces: list[str] = []
         rings: list[Patch] = []
         squares: list[Patch] = []
-        for device in np.flatnonzero(self._network.kind != ABSENT).tolist():
+        for device in np.flatnonzero(network.kind != ABSENT).tolist():
             x = float(self.drawing.x[device])
             y = float(self.drawing.y[device])
             colours = fills[device]
-            if self._network.is_switch(device):
+            several = len(colours) > 1
+            if network.is_switch(device):
                 colours = (_SWITCH,)
                 squares.append(Rectangle((x - half, y - half), 2 * half, 2 * half))
             else:
                 faces += colours
                 rings.append(Circle((x, y), radius))
                 angles = np.linspace(0, 360, len(colours) + 1) - 90
-                wedges = [Wedge((x, y), radius, *ends) for ends in pairwise(angles)]
-                parts += wedges if len(colours) > 1 else rings[-1:]
+                wedges = (Wedge((x, y), radius, *ends) for ends in pairwise(angles))
+                parts += wedges if several else rings[-1:]
             if size >= _SMALLEST_NUMBER:
-                several = len(colours) > 1
                 self.paper.axes.text(
                     x,
                     y,
@@ -244,15 +243,17 @@ class _Canvas:
                 self.paper.axes.add_collection(drawn)
 
     def links(self, chosen: Ints, gap: Any, colours: Any, heads: Bools, widths: Any) -> None:
-        """Draw the chosen links, moved apart by a gap, some with heads of arrows."""
+        """Draw the chosen links, moved apart by a gap, some with heads of arrows unless there are very many."""
+        network = self.drawing.topology
         curves = self.drawing.curves(gap)[chosen]
         bent = self.drawing.rise[chosen] != 0
         points = points_along(curves, _ALONG)
         lines = [points[i] if bent[i] else curves[i, [0, 3]] for i in range(len(chosen))]
         # Lines with heads end where the head begins, which touches the rim of the device.
         size = 0.62 * self.drawing.radius
+        heads = heads & (network.num_links <= _MANY_LINKS)
         pointed = np.flatnonzero(heads)
-        outside = self._distance_to_rim(points[pointed], self._network.dst[chosen[pointed]])
+        outside = self._distance_to_rim(points[pointed], network.dst[chosen[pointed]])
         _, tips = _crossings(points[pointed], outside)
         last, ends = _crossings(points[pointed], outside - 0.8 * size)
         for i, end, k in zip(pointed.tolist(), ends, last.tolist(), strict=True):
@@ -303,7 +304,7 @@ class _Canvas:
         apart = points - centres[:, None, :]
         circle = np.hypot(apart[..., 0], apart[..., 1]) - drawing.radius
         square = np.abs(apart).max(axis=2) - _HALF_SIDE * drawing.radius
-        is_switch = self._network.kind[devices] == SWITCH
+        is_switch = drawing.topology.kind[devices] == SWITCH
         return np.asarray(np.where(is_switch[:, None], square, circle))
 
 

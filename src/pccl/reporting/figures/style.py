@@ -138,11 +138,10 @@ def handle(label: str, colour: str, marker: str = "", **style: Any) -> Line2D:
 def handles_in_colours(labels: Mapping[int, str], marker: str = "") -> list[Line2D]:
     """Return an entry for each of the first labels, in the colour of its number, and one that counts the others."""
     entries = [handle(label, colour_of(number), marker) for number, label in labels.items()]
-    shown = entries[: len(COLOURS)]
-    if len(entries) > len(shown):
-        more = len(entries) - len(shown)
-        shown.append(handle(f"and {more} more; colours repeat", "none"))
-    return shown
+    more = len(entries) - len(COLOURS)
+    if more > 0:
+        entries[len(COLOURS) :] = [handle(f"and {more} more; colours repeat", "none")]
+    return entries
 
 
 def white_patch(shape: str) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """A page about an algorithm that any browser opens, also without a network.
 
 writer     report(), which puts the page together from its parts
-traffic    how busy links are over time, and a sample of chunks
-data       what the scripts of the page work with, packed
+data       how busy links are over time, a sample of chunks, and what else scripts work with, packed
 content    what the page says in words and tables
 commands   what to do with the algorithm next, as commands that work
 assets/    the page itself, its style and its scripts

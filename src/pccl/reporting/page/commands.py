@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from itertools import chain, combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,8 +13,8 @@ from pccl.formats import FORMATS, Format, export
 
 # Files for runtimes are executed before they are saved, which beyond this takes longer than all else about a page.
 MOST_TO_TRY = 20_000
-# Flags without which some algorithms are refused.
-_FLAGS = ("all_ranks", "padded")
+# Flags without which some algorithms are refused; as few as possible are given.
+_TRIES = ((), ("all_ranks",), ("padded",), ("all_ranks", "padded"))
 
 
 def commands(algorithm: Algorithm, source: str | Path | None) -> list[tuple[str, str]]:
@@ -62,11 +61,10 @@ def _options_that_work(algorithm: Algorithm, entry: Format) -> dict[str, Any] | 
     if len(algorithm.transfers) > MOST_TO_TRY:
         # What is only written refuses nothing; a runtime may.
         return None if entry.checker else needed
-    flags = [name for name in _FLAGS if name in known]
-    tries = chain.from_iterable(combinations(flags, count) for count in range(len(flags) + 1))
+    tries = [flags for flags in _TRIES if set(flags) <= set(known)]
     with TemporaryDirectory() as folder:
-        for number, chosen in enumerate(tries):
-            options = needed | dict.fromkeys(chosen, True)
+        for number, flags in enumerate(tries):
+            options = needed | dict.fromkeys(flags, True)
             try:
                 export(algorithm, Path(folder) / str(number), entry.name, **options)
             except PcclError:

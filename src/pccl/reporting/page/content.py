@@ -10,7 +10,7 @@ import numpy as np
 from pccl._arrays import Column, Indices
 from pccl.algorithm import Algorithm
 from pccl.analysis import Comparison, ComparisonRow
-from pccl.reporting.page.traffic import Load, Sample, chunk_finish, latest_chunks
+from pccl.reporting.page.data import Load, Sample, chunk_finish, latest_chunks
 from pccl.units import BytesPerSecond, Picoseconds, time_text
 
 # Collectives that are listed.

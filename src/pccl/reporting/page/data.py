@@ -1,25 +1,151 @@
-"""What the scripts of the page work with: a few texts and numbers, and columns, packed as text."""
+"""What the page shows: how busy links are over time, exactly, and the ways of chunks, or of a sample; and its texts.
+
+Everything is columns of a size that does not depend on how many transfers there are, so that a page stays usable.
+"""
 
 from __future__ import annotations
 
 import base64
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pccl._arrays import Column, Indices, Ints
+from pccl._arrays import Column, Indices, Ints, count_within, stable_order
 from pccl.algorithm import Algorithm
+from pccl.algorithm.holding import held_time
 from pccl.reporting.groups import process_groups, shortened
 from pccl.reporting.layouts import Drawing
-from pccl.reporting.page.traffic import Load, Sample
 from pccl.topology.core import transmission_time
 from pccl.units import Bytes, BytesPerSecond, Picoseconds
 
+# Intervals of time; fewer where there are very many links.
+INTERVALS = 240
+FEWEST_INTERVALS = 24
+# Links times intervals that a page carries.
+MOST_CELLS = 8_000_000
+# Transfers that a page carries one by one.
+MOST_TRANSFERS = 200_000
+# Chunks that are always in the sample.
+LATEST = 20
 # Starts are counted in ticks that fit 32 bits.
 _TICKS = 2**32 - 1
 _LONGEST_GROUP = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """How busy links are, for each collective apart unless that is too much.
+
+    Attributes
+    ----------
+    collective, link
+        Per row: whose traffic over which link. Pairs without any traffic have no row.
+    share
+        Per row and interval: 255 times the share of the interval for which the link is held.
+    curve
+        Per collective and interval: the share of all links that it holds.
+    apart
+        Whether collectives are told apart; otherwise all of them are number 0.
+    """
+
+    collective: Ints
+    link: Ints
+    share: NDArray[np.uint8]
+    curve: NDArray[np.float32]
+    apart: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some chunks with all their transfers.
+
+    Attributes
+    ----------
+    chunks
+        Their numbers, ascending.
+    transfers
+        Rows of their transfers, chunk by chunk.
+    complete
+        Whether these are all transfers that there are.
+    """
+
+    chunks: Ints
+    transfers: Ints
+    complete: bool
+
+
+def load_over_time(
+    algorithm: Algorithm, *, intervals: int = INTERVALS, most_cells: int = MOST_CELLS
+) -> Load:
+    """Return how busy links are over time.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> ring = pccl.topology.ring(3, unidirectional=True, bandwidth="1GB/s", latency="0ns")
+    >>> load_over_time(pccl.synthesize(ring, pccl.Broadcast(size="1kB", chunks=1)), intervals=4).share.tolist()
+    [[255, 255, 0, 0], [0, 0, 255, 255]]
+    """
+    t = algorithm.transfers
+    links = max(algorithm.topology.num_links, 1)
+    collective = algorithm.conditions.collective[t.chunk].astype(np.int64)
+    pairs, row = _numbered(collective * links + t.link)
+    apart = len(pairs) * FEWEST_INTERVALS <= most_cells
+    if not apart:
+        pairs, row = _numbered(t.link)
+    intervals = max(min(intervals, most_cells // max(len(pairs), 1)), 1)
+    width = max(int(algorithm.duration), 1) / intervals
+    held = held_time(row, t.start, t.hold, rows=len(pairs), intervals=intervals, width=width)
+    curve = np.zeros((max(len(algorithm.collectives), 1) if apart else 1, intervals))
+    np.add.at(curve, pairs // links, held / (width * links))
+    share = np.rint(np.clip(held / width, 0, 1) * 255).astype(np.uint8)
+    return Load(
+        pairs // links, pairs % links, share, np.clip(curve, 0, 1).astype(np.float32), apart
+    )
+
+
+def sample(algorithm: Algorithm, *, most: int = MOST_TRANSFERS, seed: int = 0) -> Sample:
+    """Return all chunks if they have at most so many transfers; otherwise the latest ones and some of every collective.
+
+    A sample has no chunks that never move.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> algorithm = pccl.synthesize(pccl.topology.mesh(4, 4), pccl.AllToAll(size="16kB", chunks=1))
+    >>> len(sample(algorithm).chunks), len(sample(algorithm, most=200).chunks) < 100
+    (240, True)
+    """
+    t = algorithm.transfers
+    count = len(algorithm.conditions)
+    if len(t) <= most:
+        return Sample(np.arange(count), np.arange(len(t)), complete=True)
+    transfers = np.bincount(t.chunk, minlength=count)
+    latest = latest_chunks(algorithm, LATEST)
+    others = transfers > 0
+    others[latest] = False
+    order = np.concatenate([latest, _mixed(algorithm, np.flatnonzero(others), seed)])
+    shown = np.zeros(count, np.bool_)
+    shown[order[np.cumsum(transfers[order]) <= most]] = True
+    return Sample(np.flatnonzero(shown), np.flatnonzero(shown[t.chunk]), complete=False)
+
+
+def latest_chunks(algorithm: Algorithm, most: int) -> Ints:
+    """Return the chunks that are done last, the very last first; those that never move are left out."""
+    finish = chunk_finish(algorithm)
+    few = np.argsort(-finish, kind="stable")[:most]
+    return few[finish[few] > 0]
+
+
+def chunk_finish(algorithm: Algorithm) -> Ints:
+    """Return, per chunk, when its last transfer has arrived."""
+    finish = np.zeros(len(algorithm.conditions), np.int64)
+    np.maximum.at(finish, algorithm.transfers.chunk, algorithm.transfers.arrival)
+    return finish
 
 
 def page_data(
@@ -114,6 +240,24 @@ def pack(columns: Mapping[str, Column]) -> tuple[list[list[object]], str]:
         directory.append([name, short, len(values)])
         parts.append(values.view(np.uint8).reshape(len(values), values.itemsize).T.tobytes())
     return directory, base64.b64encode(zlib.compress(b"".join(parts), 6)).decode("ascii")
+
+
+def _mixed(algorithm: Algorithm, chunks: Ints, seed: int) -> Ints:
+    """Return the chunks at random, such that any number of first ones has its share of every collective."""
+    shuffled = np.random.default_rng(seed).permutation(chunks)
+    collective = algorithm.conditions.collective[shuffled]
+    order = stable_order(collective, len(algorithm.collectives))
+    count = np.bincount(collective)
+    share = count_within(count) / np.repeat(count, count)
+    return shuffled[order][np.argsort(share, kind="stable")]
+
+
+def _numbered(key: Column) -> tuple[Ints, Ints]:
+    """Return the different keys, ascending, and for each entry which of them it has."""
+    used = np.zeros(int(key.max(initial=-1)) + 1, np.bool_)
+    used[key] = True
+    number = np.cumsum(used) - 1
+    return np.flatnonzero(used), number[key]
 
 
 def _ends(name: str, offsets: Ints, ids: Indices, chunks: Ints) -> dict[str, Column]:

@@ -18,8 +18,7 @@ from pccl.errors import FormatError, PcclError
 from pccl.reporting.layouts import arrange
 from pccl.reporting.page import content
 from pccl.reporting.page.commands import MOST_TO_TRY, commands
-from pccl.reporting.page.data import pack, page_data
-from pccl.reporting.page.traffic import Sample, load_over_time, sample
+from pccl.reporting.page.data import Sample, load_over_time, pack, page_data, sample
 
 SCRIPTS = ("data.js", "network.js", "charts.js", "page.js")
 
