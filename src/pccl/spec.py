@@ -20,7 +20,7 @@ from pccl.collective import COLLECTIVES, Collective, Condition, DeviceMesh, devi
 from pccl.errors import CollectiveError, FormatError, PcclError
 from pccl.settings import Settings
 from pccl.topology import Topology, topology_from_dict
-from pccl.topology.documents import converted, inside, placed, read_document
+from pccl.topology.documents import converted, placed, read_document
 from pccl.topology.files import TopologyFile
 from pccl.topology.language import FILE_SUFFIXES, parse_topology
 from pccl.units import Bytes, parse
@@ -111,7 +111,7 @@ def _setting_keys() -> Iterator[tuple[str, Any, Any]]:
     """A key for every setting, which is None where the file does not give it."""
     types = get_type_hints(Settings)
     for setting in fields(Settings):
-        about = msgspec.Meta(description=setting.metadata["help"])
+        about = _about(setting.metadata["help"])
         yield setting.name, Annotated[types[setting.name] | None, about], None
 
 
@@ -299,8 +299,11 @@ _READERS: dict[str, Callable[..., Any]] = {"size": _size, "group": _group, "patt
 
 def _topology(given: str | dict[str, Any], folder: Path) -> Topology:
     if isinstance(given, dict):
-        with inside("$.topology"):
+        try:
             return topology_from_dict(given)
+        except FormatError as error:
+            place = "$.topology" + error.place.removeprefix("$")
+            raise FormatError(error.problem, place) from error
     is_file = given.endswith(FILE_SUFFIXES)
     with placed("$.topology"):
         return parse_topology(str(folder / given) if is_file else given)

@@ -1,4 +1,4 @@
-"""The command line: a module for every command, loaded when it is called.
+"""The command line: commands in modules, loaded when they are called.
 
 ::
 
@@ -7,7 +7,14 @@
     task      what to do, by flags or by a spec file
     console   tables and a live line on a terminal, plain text in a pipe
 
-All others are commands. Nothing here imports NumPy, Numba, Rich, YAML or msgspec before a command needs it:
+    search    the commands synthesize, compare and bound
+    show      show and verify
+    simulate  simulate
+    formats   export, check and import
+    pictures  plot and report
+    topology  topology
+
+Nothing here imports NumPy, Numba, Rich, YAML or msgspec before a command needs it:
 ``--help`` answers at once.
 """
 

@@ -1,6 +1,6 @@
 """The program: its commands, its exit codes, and every error as one line on stderr.
 
-A command is one module of this package, loaded when it is called, and one line in ``COMMANDS``.
+A command is one function in a module of this package, loaded when it is called, and one line in ``COMMANDS``.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from pccl.cli.console import print_error
 from pccl.cli.options import epilog
 from pccl.errors import PcclError, VerificationError
 
+# The module of every command, and its line in the help.
 COMMANDS = {
-    "synthesize": "Find an algorithm, given flags or a spec file.",
-    "verify": "Check .pccl files from scratch.",
-    "show": "Summarize a .pccl file and list its transfers.",
-    "simulate": "Run an algorithm, also on slower or unsteady links.",
-    "bound": "Prove how long any algorithm must take.",
-    "compare": "Set an algorithm beside baselines and the bound.",
-    "export": "Write an algorithm for a runtime, a simulator, or people.",
-    "check": "Run a file for a runtime and say what is wrong with it.",
-    "import": "Read a file of a runtime as an algorithm.",
-    "plot": "Draw an algorithm or a network.",
-    "report": "Write a page to look at an algorithm with.",
-    "topology": "List the networks that have a name, or describe one.",
+    "synthesize": ("search", "Find an algorithm, given flags or a spec file."),
+    "verify": ("show", "Check .pccl files from scratch."),
+    "show": ("show", "Summarize a .pccl file and list its transfers."),
+    "simulate": ("simulate", "Run an algorithm, also on slower or unsteady links."),
+    "bound": ("search", "Prove how long any algorithm must take."),
+    "compare": ("search", "Set an algorithm beside baselines and the bound."),
+    "export": ("formats", "Write an algorithm for a runtime, a simulator, or people."),
+    "check": ("formats", "Run a file for a runtime and say what is wrong with it."),
+    "import": ("formats", "Read a file of a runtime as an algorithm."),
+    "plot": ("pictures", "Draw an algorithm or a network."),
+    "report": ("pictures", "Write a page to look at an algorithm with."),
+    "topology": ("topology", "List the networks that have a name, or describe one."),
 }
 
 WRONG = 1
@@ -56,18 +57,19 @@ class Program(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command of this name, from the module of this name."""
+        """The command of this name, from its module."""
         if cmd_name not in COMMANDS:
             return None
-        # A module cannot be called "import".
+        module = import_module(f"pccl.cli.{COMMANDS[cmd_name][0]}")
+        # A function cannot be called "import".
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        found: click.Command = getattr(import_module(f"pccl.cli.{name}"), name)
+        found: click.Command = getattr(module, name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without loading them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line and exit."""

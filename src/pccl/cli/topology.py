@@ -41,16 +41,16 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
     is explained in docs/topologies.md.
     """
     if not text:
-        if save is not None:
+        if save:
             raise click.UsageError("--save needs the network to save, for example mesh:8x8")
         _list_zoo(as_json)
         return
-    if save is not None:
+    if save:
         check_writable(save, (".yaml", ".yml", ".json"), "a topology")
     from pccl.topology import parse_topology, save_topology, topology_to_dict
 
     network = parse_topology(" ".join(text))
-    if save is not None:
+    if save:
         save_topology(network, save)
     if as_json:
         print_json(
@@ -64,7 +64,7 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
         )
         return
     facts = _facts(network)
-    if save is not None:
+    if save:
         facts["saved to"] = str(save)
     print_facts(facts)
     _print_devices(network)

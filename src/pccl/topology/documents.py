@@ -34,16 +34,6 @@ def placed(place: str) -> Iterator[None]:
         raise FormatError(str(error), place) from error
 
 
-@contextmanager
-def inside(place: str) -> Iterator[None]:
-    """Add the place of a document that is part of a larger one to the places in it."""
-    try:
-        with placed("$"):
-            yield
-    except FormatError as error:
-        raise FormatError(error.problem, place + error.place.removeprefix("$")) from error
-
-
 def read_document(path: Path, what: str) -> dict[str, Any]:
     """Read the keys and values of a JSON or YAML file, and say where it is malformed if it is."""
     text = read_text(path, what)

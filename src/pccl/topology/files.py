@@ -30,7 +30,7 @@ _Device = int | str
 _Quantity = str | int | float
 
 
-class SwitchEntry(msgspec.Struct, forbid_unknown_fields=True):
+class SwitchEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One switch, as a file describes it."""
 
     name: str = ""
@@ -38,7 +38,7 @@ class SwitchEntry(msgspec.Struct, forbid_unknown_fields=True):
     multicast: bool = True
 
 
-class LinkEntry(msgspec.Struct, forbid_unknown_fields=True):
+class LinkEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One link, as a file describes it, or several that are alike."""
 
     src: _Device
@@ -50,7 +50,7 @@ class LinkEntry(msgspec.Struct, forbid_unknown_fields=True):
     count: _Count = 1
 
 
-class TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
+class TopologyFile(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A topology, as our YAML and JSON files describe it."""
 
     npus: _Count | list[str]
@@ -134,25 +134,26 @@ def topology_to_dict(topology: Topology) -> dict[str, Any]:
     places = prod(topology.shape)
     names = list(topology.labels[:places])
     is_plain = names == [f"npu{i}" for i in range(places)]
-    document: dict[str, Any] = {"name": topology.name, "npus": places if is_plain else names}
-    if len(topology.shape) > 1:
-        document["shape"] = list(topology.shape)
-    switches = range(places, topology.num_devices)
-    if switches:
-        document["switches"] = [_switch_to_dict(topology, device) for device in switches]
-    absent = np.flatnonzero(topology.kind == ABSENT).tolist()
-    if absent:
-        document["absent"] = absent
-    links = document["links"] = []
-    columns = (getattr(topology, column).tolist() for column in LINK_COLUMNS)
-    for src, dst, latency, bandwidth, exclusive in zip(*columns, strict=True):
-        link = {"src": src, "dst": dst}
-        link["bandwidth"] = str(BytesPerSecond(bandwidth))
-        link["latency"] = str(Picoseconds(latency))
-        if exclusive:
-            link["exclusive"] = True
-        links.append(link)
-    return document
+    buffers = topology.buffer.tolist()
+    multicast = topology.multicast.tolist()
+    links = zip(*(getattr(topology, column).tolist() for column in LINK_COLUMNS), strict=True)
+    given = TopologyFile(
+        npus=places if is_plain else names,
+        links=[
+            LinkEntry(src, dst, str(BytesPerSecond(speed)), str(Picoseconds(delay)), exclusive)
+            for src, dst, delay, speed, exclusive in links
+        ],
+        switches=[
+            SwitchEntry(topology.labels[device], buffers[device] or None, multicast[device])
+            for device in range(places, topology.num_devices)
+        ],
+        shape=list(topology.shape) if len(topology.shape) > 1 else [],
+        absent=np.flatnonzero(topology.kind == ABSENT).tolist(),
+    )
+    document = msgspec.to_builtins(given)
+    # As people would write it: what it is first, and the many links last.
+    keys = [key for key in ("npus", "shape", "switches", "absent", "links") if key in document]
+    return {"name": topology.name} | {key: document[key] for key in keys}
 
 
 def topology_from_dict(document: Mapping[str, Any]) -> Topology:
@@ -178,24 +179,14 @@ def topology_from_dict(document: Mapping[str, Any]) -> Topology:
         raise FormatError(str(error)) from error
 
 
-def _switch_to_dict(topology: Topology, device: int) -> dict[str, Any]:
-    document: dict[str, Any] = {"name": topology.labels[device]}
-    if topology.buffer[device]:
-        document["buffer"] = int(topology.buffer[device])
-    if not topology.multicast[device]:
-        document["multicast"] = False
-    return document
-
-
 def _from_struct(given: TopologyFile) -> Topology:
     names = [f"npu{i}" for i in range(given.npus)] if isinstance(given.npus, int) else given.npus
     switches = [
         Switch(s.name or f"switch{i}", s.buffer, s.multicast) for i, s in enumerate(given.switches)
     ]
-    numbers: dict[_Device, int] = {
-        name: i for i, name in enumerate([*names, *(s.name for s in switches)])
-    }
-    numbers |= {i: i for i in range(len(names) + len(switches))}
+    numbers: dict[_Device, int] = {}
+    for i, name in enumerate([*names, *(s.name for s in switches)]):
+        numbers |= {name: i, i: i}
     links = []
     for i, entry in enumerate(given.links):
         links += _from_link(entry, numbers, f"$.links[{i}]")

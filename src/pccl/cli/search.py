@@ -1,4 +1,4 @@
-"""``pccl compare``: ours, what people have today, and what nobody can beat, in one table."""
+"""``pccl synthesize``, ``compare`` and ``bound``: a task done, set beside others, and what nobody can beat."""
 
 from __future__ import annotations
 
@@ -9,14 +9,79 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import print_json, print_table, watching
-from pccl.cli.options import command, json_option, settings_options
+from pccl.cli.console import check_writable, print_facts, print_json, print_table, watching
+from pccl.cli.options import command, json_option, output_option, quiet_option, settings_options
+from pccl.cli.show import describe
 from pccl.cli.task import read_task, task_options
 
 if TYPE_CHECKING:
     from pccl.analysis import Comparison, ComparisonRow
     from pccl.collective import Collective
     from pccl.spec import Spec
+
+
+@command(
+    "pccl synthesize --topology mesh:8x8 --collective all-to-all --size 8MiB --output a2a.pccl",
+    "pccl synthesize -t ring:8 -c all-gather -s 1MiB --group 0-3 --group 4-7 --chunks 2",
+    "pccl synthesize -t torus:8x8 -c all-reduce -s 64MiB --mesh dp=8,tp=8 --along tp",
+    "pccl synthesize -t h100:2 -c broadcast -s 1GiB --root 8 --chunks 16 --json",
+    "pccl synthesize examples/mix.yaml --effort thorough --time-limit 60 --output mix.pccl",
+    then="all-to-all-v, custom patterns and mixtures are for spec files, which docs/spec.md describes.",
+)
+@task_options
+@settings_options
+@output_option("Write the algorithm to a .pccl file.", required=False)
+@json_option
+@quiet_option
+@click.option("-v", "--verbose", is_flag=True, help="Print what was found when, on stderr.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of spec files and exit.")
+def synthesize(
+    spec: Path | None, as_json: bool, quiet: bool, verbose: bool, schema: bool, **flags: Any
+) -> None:
+    """Find an algorithm for collectives on a network, given by flags or by a SPEC file.
+
+    On Ctrl-C the best that was found by then is kept.
+    """
+    if schema:
+        from pccl.spec import spec_schema
+
+        print_json(spec_schema())
+        return
+    task = read_task(spec, flags)
+    if task.output:  # before the work begins
+        check_writable(task.output, (".pccl",), "an algorithm")
+    with watching(quiet, verbose) as watch:
+        from pccl.synthesis import synthesize as find  # takes a moment: Numba
+
+        algorithm = find(
+            task.topology,
+            *task.collectives,
+            settings=task.settings,
+            progress=watch.progress,
+            log=watch.log,
+        )
+    if task.output:
+        algorithm.save(task.output)
+    if quiet and not as_json:
+        return
+    if algorithm.bound is None:
+        from pccl.bounds import lower_bound
+
+        # For any number of chunks, if none is given.
+        bound = lower_bound(task.topology, *task.collectives)
+        algorithm = replace(algorithm, bound=bound)
+    if as_json:
+        search = {"verified": task.settings.verify, "interrupted": watch.interrupted}
+        print_json(describe(algorithm, task.output) | search)
+        return
+    facts = algorithm.facts()
+    facts["verified"] = "yes" if task.settings.verify else "no, as asked"
+    if watch.interrupted:
+        facts["interrupted"] = "this is the best that was found by then"
+    if task.output:
+        facts["saved to"] = str(task.output)
+    print_facts(facts)
+
 
 _COLUMNS = (
     ">size",
@@ -129,3 +194,33 @@ def _shown(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
         f"{row.of_bound:.1%}",
         f"{row.speedup:.2f}x" if is_baseline else "",
     )
+
+
+@command(
+    "pccl bound --topology mesh:8x8 --collective all-to-all --size 64MiB",
+    "pccl bound examples/mix.yaml --json",
+)
+@task_options
+@json_option
+def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
+    """Prove how long any algorithm must take, given flags or a SPEC file.
+
+    It comes with a certificate: a chunk and its way, a set of devices and what must leave it, or prices of links.
+    """
+    task = read_task(spec, flags)
+    from pccl.bounds import lower_bound
+    from pccl.units import time_text
+
+    found = lower_bound(task.topology, *task.collectives)
+    if as_json:
+        print_json(
+            {
+                "bound_ps": int(found.value),
+                "kind": found.kind,
+                "devices": list(found.certificate.get("devices", ())),
+                "chunk": next(iter(found.certificate.get("chunk", ())), None),
+                "prices": list(found.prices),
+            }
+        )
+        return
+    print_facts({"bound": time_text(found.value), "kind": found.kind, "because": str(found)})

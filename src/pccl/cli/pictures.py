@@ -1,0 +1,100 @@
+"""``pccl plot`` and ``pccl report``: figures of algorithms and networks, and everything about one in one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pccl.cli.console import check_writable, print_facts, watching
+from pccl.cli.options import command, file_argument, format_options, output_option, quiet_option
+from pccl.reporting.figures import FIGURES, SUFFIXES, find_figure
+from pccl.reporting.figures import plot as draw
+
+
+@command(
+    "pccl plot a2a.pccl --kind heatmap -o heat.svg",
+    "pccl plot a2a.pccl --kind utilization --against direct,bruck -o busy.png",
+    "pccl plot a2a.pccl --kind timeline --links 20 -o links.pdf",
+    "pccl plot ring.pccl --kind ten -o ten.svg",
+    "pccl plot h100:4 --kind topology -o h100.svg",
+    then=f"Kinds: {'; '.join(f'{kind.name}, {kind.description}' for kind in FIGURES.values())}. "
+    "They are shown in docs/figures.md.",
+)
+@click.argument("file")
+@click.option("-k", "--kind", metavar="KIND", required=True, help=f"One of {', '.join(FIGURES)}.")
+@output_option(f"The figure to write: {', '.join(SUFFIXES)}.")
+@format_options((figure, figure.options) for figure in FIGURES.values())
+@quiet_option
+def plot(file: str, kind: str, output: Path, quiet: bool, **flags: Any) -> None:
+    """Draw the algorithm of a .pccl FILE.
+
+    For the kind topology, FILE may also be a network: a line of text such as mesh:8x8, or a file.
+    """
+    options = {name: value for name, value in flags.items() if value is not None}
+    chosen = find_figure(kind, options)
+    check_writable(output, SUFFIXES, "a figure")
+    subject: Any
+    if chosen.of_topology and Path(file).suffix != ".pccl":
+        from pccl.topology import parse_topology
+
+        subject = parse_topology(file)
+    else:
+        from pccl.algorithm import load
+
+        subject = load(file)
+    draw(subject, kind, output, **options)
+    if not quiet:
+        print_facts({"figure": f"{kind}, {chosen.description}", "written to": str(output)})
+
+
+@command(
+    "pccl report a2a.pccl -o report.html",
+    "pccl report a2a.pccl -o report.html --baseline direct --baseline confined",
+    "pccl report large.pccl -o large.html --no-baselines --no-bound",
+)
+@file_argument
+@output_option("The page to write, which ends with .html.")
+@click.option(
+    "--baseline",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="A baseline to compare with. Repeatable. Default: all that take little time.",
+)
+@click.option("--no-baselines", is_flag=True, help="Compare with no baseline.")
+@click.option("--no-bound", is_flag=True, help="Prove no lower bound.")
+@click.option("--no-verify", is_flag=True, help="Do not check the algorithm first.")
+@quiet_option
+def report(
+    file: Path,
+    output: Path,
+    names: tuple[str, ...],
+    no_baselines: bool,
+    no_bound: bool,
+    no_verify: bool,
+    quiet: bool,
+) -> None:
+    """Write a page about the algorithm of a .pccl FILE: what was asked and found, and what happens over time.
+
+    The page is one file. Any browser opens it, also without a network.
+    """
+    if names and no_baselines:
+        raise click.UsageError("--baseline and --no-baselines exclude each other")
+    check_writable(output, (".html", ".htm"), "a report")
+    from pccl.algorithm import load
+    from pccl.reporting import report as write
+
+    with watching(quiet) as watch:
+        facts = write(
+            load(file),
+            output,
+            baselines=list(names) or not no_baselines,
+            bound=not no_bound,
+            verify=not no_verify,
+            source=file.name,
+            progress=watch.progress,
+        )
+    if not quiet:
+        print_facts({"file": str(file), **facts, "written to": str(output)})
