@@ -7,7 +7,7 @@ such as ``$.collectives[0].size``. The JSON Schema for editors comes from the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from math import prod
@@ -264,8 +264,12 @@ def _arguments(entry: CollectiveEntry, kind: str, place: str) -> dict[str, Any]:
         with placed(place and f"{place}.{name}"):
             if ("group" if name == "along" else name) not in takes:
                 raise CollectiveError(f"{kind} has no {name!r}; it has {', '.join(takes)}")
-            if name in _READERS:
-                value = _READERS[name](value, kind, place)
+            if name == "size":
+                value = parse(Bytes, value, f"size of {kind}")
+            elif name == "group":
+                value = _group(value)
+            elif name == "pattern":
+                value = _pattern(value, place)
             if name != "along":
                 arguments[name] = value
     for name in ("size", "matrix", "pattern"):
@@ -275,26 +279,19 @@ def _arguments(entry: CollectiveEntry, kind: str, place: str) -> dict[str, Any]:
     return arguments
 
 
-def _size(value: Any, kind: str, _: str) -> Bytes:
-    return parse(Bytes, value, f"size of {kind}")
-
-
-def _group(value: str | int | list[int], *_: str) -> tuple[int, ...]:
+def _group(value: str | int | list[int]) -> tuple[int, ...]:
     if isinstance(value, str):
         return parse_group(value)
     return (value,) if isinstance(value, int) else tuple(value)
 
 
-def _pattern(rows: list[ConditionEntry], _: str, place: str) -> list[Condition]:
+def _pattern(rows: list[ConditionEntry], place: str) -> list[Condition]:
     pattern = []
     for i, row in enumerate(rows):
         with placed(f"{place}.pattern[{i}]"):
             size = parse(Bytes, row.size, "size of a condition")
             pattern.append(Condition(row.sources, row.destinations, size, row.reduces))
     return pattern
-
-
-_READERS: dict[str, Callable[..., Any]] = {"size": _size, "group": _group, "pattern": _pattern}
 
 
 def _topology(given: str | dict[str, Any], folder: Path) -> Topology:

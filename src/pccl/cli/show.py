@@ -76,7 +76,7 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
     provenance = algorithm.provenance
     bound = algorithm.bound
     return {
-        "file": None if file is None else str(file),
+        "file": file and str(file),
         "topology": {
             "name": topology.name,
             "npus": topology.num_npus,
@@ -93,8 +93,8 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
         "seed": provenance.seed,
         "seconds": round(provenance.seconds, 6),
         "version": provenance.version,
-        "bound_ps": None if bound is None else int(bound.value),
-        "bound_kind": None if bound is None else bound.kind,
+        "bound_ps": bound and int(bound.value),
+        "bound_kind": bound and bound.kind,
         "gap": algorithm.gap,
     }
 

@@ -211,7 +211,7 @@ class Topology:
     @property
     def num_npus(self) -> int:
         """Number of NPUs."""
-        return int(np.count_nonzero(self.kind == NPU))
+        return len(self.npus)
 
     @cached_property
     def limited(self) -> bool:

@@ -79,11 +79,15 @@ def from_networkx(
     """
     _networkx()
     nodes = dict(graph.nodes(data=True))
-    switches = [
-        node for node, data in nodes.items() if data.get("switch") or data.get("kind") == "switch"
-    ]
-    npus = [node for node in nodes if node not in set(switches)]
-    numbers = {node: number for number, node in enumerate([*npus, *switches])}
+    npus = []
+    hubs = {}
+    for node, data in nodes.items():
+        if data.get("switch") or data.get("kind") == "switch":
+            name = _name(node, data, "switch")
+            hubs[node] = Switch(name, data.get("buffer"), data.get("multicast", True))
+        else:
+            npus.append(node)
+    numbers = {node: number for number, node in enumerate([*npus, *hubs])}
     edges = list(graph.edges(data=True))
     # Graphs of to_networkx keep the numbers of the links.
     if all("link" in data for _, _, data in edges):
@@ -103,16 +107,11 @@ def from_networkx(
         links.append(Link(numbers[a], numbers[b], speed, delay, exclusive))
         if not graph.is_directed():
             links.append(Link(numbers[b], numbers[a], speed, delay, exclusive))
-    hubs = []
-    for node in switches:
-        data = nodes[node]
-        hub = Switch(_name(node, data, "switch"), data.get("buffer"), data.get("multicast", True))
-        hubs.append(hub)
     shape = tuple(graph.graph.get("shape", ()))
     return Topology.from_links(
         [_name(node, nodes[node], "npu") for node in npus],
         links,
-        hubs,
+        hubs.values(),
         name=graph.graph.get("name") or "networkx",
         shape=shape if math.prod(shape) == len(npus) else (),
     )

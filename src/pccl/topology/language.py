@@ -115,10 +115,8 @@ def _name(text: str) -> str:
 def _parse_one(text: str) -> Topology:
     name = _name(text)
     if name not in _ZOO:
-        near = get_close_matches(name, _ZOO, n=3)
-        hint = f"known are {', '.join(_ZOO)}, and files"
-        if near:
-            hint = f"did you mean {' or '.join(map(repr, near))}?"
+        near = " or ".join(map(repr, get_close_matches(name, _ZOO, n=3)))
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(_ZOO)}, and files"
         raise TopologyError(f"there is no {name!r}; {hint}")
     entry = _ZOO[name]
     head, *speeds = text.split("@")
@@ -186,19 +184,16 @@ def _read_speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str
         raise TopologyError(
             f"{len(parts)} parts with '@': give one for all links, or one for: {levels}"
         )
-    bandwidths = []
-    latencies = []
+    pairs = []
     for part in parts:
         bandwidth, *rest = (word.strip() for word in part.split(","))
         if len(rest) > 1:
             raise TopologyError(
                 f"'@{part}' is not '@bandwidth' or '@bandwidth,latency' (options go before the first '@')"
             )
-        bandwidths.append(bandwidth)
-        latencies.append(rest[0] if rest else generators.LATENCY)
-    if len(parts) == 1:
-        return {"bandwidth": bandwidths[0], "latency": latencies[0]}
-    return {"bandwidth": bandwidths, "latency": latencies}
+        pairs.append((bandwidth, rest[0] if rest else generators.LATENCY))
+    values = pairs[0] if len(pairs) == 1 else zip(*pairs, strict=True)
+    return dict(zip(_QUANTITIES, values, strict=True))
 
 
 def _yes_no(value: str, name: str) -> bool:
