@@ -23,9 +23,6 @@ LATENCY: Time = "500ns"
 # A typing error should not fill the memory with links.
 _MOST_LINKS = 10_000_000
 Pairs: TypeAlias = list[tuple[int, int]]
-# One for all links, or one for each dimension or level of the network.
-Bandwidths: TypeAlias = Bandwidth | Sequence[Bandwidth]
-Times: TypeAlias = Time | Sequence[Time]
 
 
 def line(
@@ -152,8 +149,8 @@ def product(*factors: Topology, name: str | None = None) -> Topology:
 def grid(
     *shape: int,
     wrap: bool | Sequence[bool] = False,
-    bandwidth: Bandwidths = BANDWIDTH,
-    latency: Times = LATENCY,
+    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
+    latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
     name: str | None = None,
 ) -> Topology:
@@ -179,8 +176,8 @@ def grid(
 
 def mesh(
     *shape: int,
-    bandwidth: Bandwidths = BANDWIDTH,
-    latency: Times = LATENCY,
+    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
+    latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
 ) -> Topology:
     """A product of lines.
@@ -196,8 +193,8 @@ def mesh(
 
 def torus(
     *shape: int,
-    bandwidth: Bandwidths = BANDWIDTH,
-    latency: Times = LATENCY,
+    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
+    latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
 ) -> Topology:
     """A product of rings.
@@ -216,8 +213,8 @@ def torus(
 def hypercube(
     dimensions: int,
     *,
-    bandwidth: Bandwidths = BANDWIDTH,
-    latency: Times = LATENCY,
+    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
+    latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
 ) -> Topology:
     """``2 ** dimensions`` NPUs, joined where their numbers differ in one bit.
@@ -239,8 +236,8 @@ def switch_2d(
     npus_per_node: int,
     nodes: int,
     *,
-    bandwidth: Bandwidths = ("400GiB/s", "50GiB/s"),
-    latency: Times = LATENCY,
+    bandwidth: Bandwidth | Sequence[Bandwidth] = ("400GiB/s", "50GiB/s"),
+    latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
     buffer: int | None = None,
     multicast: bool = True,
@@ -268,8 +265,8 @@ def leaf_spine(
     npus_per_leaf: int,
     spines: int,
     *,
-    bandwidth: Bandwidths = BANDWIDTH,
-    latency: Times = LATENCY,
+    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
+    latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
     buffer: int | None = None,
     multicast: bool = True,
@@ -338,8 +335,8 @@ def dragonfly(
     routers_per_group: int,
     npus_per_router: int,
     *,
-    bandwidth: Bandwidths = BANDWIDTH,
-    latency: Times = LATENCY,
+    bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
+    latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
     buffer: int | None = None,
     multicast: bool = True,
@@ -381,8 +378,8 @@ def _joined(
     name: str,
     npus: int,
     levels: Sequence[Pairs],
-    bandwidth: Bandwidths,
-    latency: Times,
+    bandwidth: Bandwidth | Sequence[Bandwidth],
+    latency: Time | Sequence[Time],
     exclusive: bool,
     switches: Sequence[Switch] = (),
 ) -> Topology:
