@@ -107,7 +107,8 @@ def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: 
     from pccl.reporting.figures import style
 
     draw = load_function(f"pccl.reporting.figures.{figure.target}")
-    style.save(lambda: draw(subject, **options), file)
+    with style.own_settings():
+        style.save(draw(subject, **options), file)
     return file
 
 

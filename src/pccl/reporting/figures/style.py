@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,19 @@ _SETTINGS: dict[str, Any] = {
 _WITHOUT_DATE = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 
 
-def save(draw: Callable[[], Figure], path: Path) -> None:
-    """Draw with our settings, after which those of the user come back, and write the file, whole or not at all."""
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Use our settings instead of those of the user, which come back afterwards."""
     with warnings.catch_warnings(), matplotlib.style.context(["default", _SETTINGS]):
         # Names may be in any script.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure = draw()
-        with replacing(path) as file:
-            figure.savefig(file, format=path.suffix[1:], metadata=_WITHOUT_DATE[path.suffix])
+        yield
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write the file, whole or not at all."""
+    with replacing(path) as file:
+        figure.savefig(file, format=path.suffix[1:], metadata=_WITHOUT_DATE[path.suffix])
 
 
 class Paper:
