@@ -35,14 +35,17 @@ def misshapen(op: Op) -> Iterator[str]:
     """Say which parts an operation needs and has not, or has too many of."""
     channels = op.channel_ids
     semaphores = op.semaphore_ids
-    for what, found, most in (
-        ("channel ids", channels, MAX_CHANNELS_OF_OP),
-        ("sources", op.src_buff, MAX_BUFFERS_OF_OP),
-        ("destinations", op.dst_buff, MAX_BUFFERS_OF_OP),
-        ("semaphores", semaphores, MAX_SEMAPHORES_OF_OP),
-    ):
-        if len(found) > most:
-            yield f"{len(found)} {what}; there is room for {most}"
+    # Plans have tens of thousands of operations, nearly all of one channel, source and destination.
+    several = len(channels) > 1 or len(semaphores) > 1
+    if several or len(op.src_buff) > 1 or len(op.dst_buff) > 1:
+        for what, found, most in (
+            ("channel ids", channels, MAX_CHANNELS_OF_OP),
+            ("sources", op.src_buff, MAX_BUFFERS_OF_OP),
+            ("destinations", op.dst_buff, MAX_BUFFERS_OF_OP),
+            ("semaphores", semaphores, MAX_SEMAPHORES_OF_OP),
+        ):
+            if len(found) > most:
+                yield f"{len(found)} {what}; there is room for {most}"
     if op.reduce_op not in (None, "sum"):
         yield f"there is no reduction {op.reduce_op!r}, only the sum"
     share = op.tbg_info
@@ -50,7 +53,7 @@ def misshapen(op: Op) -> Iterator[str]:
         yield f"it is share {share.tb_id} of {share.tbg_size}"
     if not channels and op.name in _OVER_CHANNELS:
         yield "it has no channel"
-    if len({*channels}) < len(channels) or len({*semaphores}) < len(semaphores):
+    if several and any(len({*ids}) < len(ids) for ids in (channels, semaphores)):
         yield "it names a channel or a semaphore twice"
     if not semaphores and op.name in _SEMAPHORES:
         yield "it has no semaphore"
