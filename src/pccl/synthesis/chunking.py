@@ -10,6 +10,7 @@ from pccl.collective import Collective, compile_conditions
 from pccl.topology import Topology
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+ENOUGH = 4  # numbers that divide the data; with fewer of them, chunks may differ by an element
 NEAR = 1.4  # a number of chunks that divides the data may differ from one of these by this factor
 
 
@@ -20,15 +21,18 @@ def numbers_of_chunks(topology: Topology, collectives: Sequence[Collective]) -> 
         return [1]
     sizes = compile_conditions(topology, free).sizes[0].tolist()
     share = math.gcd(*sizes)
-    numbers = {_near(share, count) for count in COUNTS}
-    return sorted(number for number in numbers if number <= max(sizes, default=1))
+    # Chunks of equal size fit together best; but there must be something to choose from.
+    numbers = {_divisor(share, count) for count in COUNTS} - {None}
+    if len(numbers) < ENOUGH:
+        numbers |= set(COUNTS)
+    return sorted(number for number in numbers if number and number <= max(sizes, default=1))
 
 
-def _near(size: int, count: int) -> int:
-    """The number nearest to `count` that divides the size, so that chunks are equal; else `count` itself."""
+def _divisor(size: int, count: int) -> int | None:
+    """The number nearest to `count` that divides the size, if there is one near."""
     candidates = range(math.ceil(count / NEAR), int(count * NEAR) + 1)
     divisors = [candidate for candidate in candidates if size % candidate == 0]
-    return min(divisors, key=lambda divisor: abs(divisor - count), default=count)
+    return min(divisors, key=lambda divisor: abs(divisor - count), default=None)
 
 
 def cut(collectives: Sequence[Collective], chunks: int) -> tuple[Collective, ...]:
