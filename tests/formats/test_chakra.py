@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 import pccl
 from pccl import (
@@ -249,6 +249,9 @@ def test_messages_deliver_what_was_promised(folder: Path, problem) -> None:
 def test_sends_are_on_time(folder: Path, problem) -> None:
     """Without switches, a trace is what our simulator makes of the algorithm, transfer by transfer."""
     algorithm = synthesized(problem)
+    # A sum of one contribution is whole from the start; traces leave out what its receiver has already.
+    conditions = algorithm.conditions
+    assume(np.all(np.diff(conditions.source_offsets)[conditions.reduces] > 1))
     result = replay(export(algorithm, folder), algorithm.topology)
     simulation = pccl.simulate(algorithm)
     assert result.finish == simulation.finish
