@@ -298,6 +298,29 @@ def test_the_bound_is_kept(saved: tuple[Algorithm, bytes], tmp_path: Path) -> No
     assert load(unbounded).bound is None, "as in files from before bounds were kept"
 
 
+def test_the_end_of_the_name_says_how_it_is_saved(
+    saved: tuple[Algorithm, bytes], tmp_path: Path
+) -> None:
+    algorithm, archive = saved
+    algorithm.save(tmp_path / "saved.json")
+    pccl.export(algorithm, tmp_path / "exported.json")
+    document = (tmp_path / "saved.json").read_bytes()
+    assert document == (tmp_path / "exported.json").read_bytes()
+    assert json.loads(document)["format"] == "pccl-algorithm"
+    assert load(tmp_path / "saved.json") == algorithm
+    algorithm.save(tmp_path / "saved.backup")
+    assert (tmp_path / "saved.backup").read_bytes() == archive
+    assert load(tmp_path / "saved.backup") == algorithm
+
+
+def test_archives_that_are_called_json_are_still_read(
+    saved: tuple[Algorithm, bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "archive.json"
+    path.write_bytes(saved[1])
+    assert load(path) == saved[0]
+
+
 def test_what_inflates_too_much_is_not_inflated(
     saved: tuple[Algorithm, bytes], tmp_path: Path
 ) -> None:

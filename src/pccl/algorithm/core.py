@@ -224,7 +224,10 @@ class Algorithm:
         return time_text(self.duration)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one ``.pccl`` file; :func:`pccl.load` reads it back."""
+        """Write everything to one file; :func:`pccl.load` reads it back.
+
+        A name that ends with ``.json`` makes it a JSON document; anything else makes it a ``.pccl`` file.
+        """
         from pccl.algorithm.storage import save
 
         save(self, path)

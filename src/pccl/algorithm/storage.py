@@ -118,7 +118,15 @@ class _Header(Header, forbid_unknown_fields=True, kw_only=True):
 
 
 def save(algorithm: Algorithm, path: str | Path) -> None:
-    """Write an algorithm to a file; :func:`load` reads it back."""
+    """Write an algorithm to a file; :func:`load` reads it back.
+
+    The end of the name says how: ``.json`` is one JSON document, anything else the archive of ``.pccl`` files.
+    """
+    if Path(path).suffix == ".json":
+        from pccl.algorithm.json_file import save_json
+
+        save_json(algorithm, path)
+        return
     topology = algorithm.topology
     transfers = algorithm.transfers
     unit = int(np.gcd.reduce(transfers.start)) or 1
@@ -143,7 +151,7 @@ def save(algorithm: Algorithm, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Algorithm:
-    """Read an algorithm from a ``.pccl`` file, or from a ``.json`` file as :func:`pccl.export` writes it.
+    """Read an algorithm from a ``.pccl`` file, or from a ``.json`` file that holds one.
 
     Examples
     --------
@@ -159,7 +167,8 @@ def load(path: str | Path) -> Algorithm:
         raise FormatError(f"{path}: there is no such file")
     if path.is_char_device() or path.is_fifo():
         raise FormatError(f"cannot read {path}: it is not a file, and might never end")
-    if path.suffix == ".json":
+    # Archives were once saved under any name, also under this one.
+    if path.suffix == ".json" and not zipfile.is_zipfile(path):
         from pccl.algorithm.json_file import load_json
 
         return load_json(path)

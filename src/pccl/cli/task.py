@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.options import FILE, all_of, spelled
+from pccl.collective.kinds import KINDS
 from pccl.settings import Settings
 
 if TYPE_CHECKING:
     from pccl.collective import DeviceMesh
     from pccl.spec import Spec
 
-KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "reduce", "scatter", "gather",
-         "send-recv")  # fmt: skip
+# Named in the help.
+_BY_FLAGS = [name for name, kind in KINDS.items() if kind.fits_flags]
 
 
 def _once(context: Any, parameter: Any, values: tuple[str, ...]) -> str | None:  # noqa: ARG001
@@ -39,7 +40,7 @@ _FLAGS = {
         metavar="KIND",
         multiple=True,
         callback=_once,
-        help=f"One of {', '.join(KINDS)}.",
+        help=f"One of {', '.join(_BY_FLAGS)}.",
     ),
     "size": click.option(
         "-s", "--size", metavar="SIZE", help="Buffer of one NPU with its unit: 8MiB, 1GB, 4KiB."
@@ -120,7 +121,7 @@ def _from_flags(flags: dict[str, Any]) -> Spec:
     from pccl.topology import parse_topology
 
     kind = normal_kind(flags["collective"])
-    if kind not in KINDS:
+    if not KINDS[kind].fits_flags:
         raise click.UsageError(
             f"{kind} does not fit into flags; describe it in a spec file (docs/spec.md)"
         )

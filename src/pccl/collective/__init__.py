@@ -4,30 +4,47 @@ groups        ranges of ranks and device meshes
 conditions    the columnar table of chunks
 layout        where chunks lie in buffers, and what ranks are promised
 base          what all collectives share
-collectives   All-Gather, Reduce-Scatter, All-Reduce, Broadcast, …; all kinds by name, and their conditions
+collectives   All-Gather, Reduce-Scatter, All-Reduce, Broadcast, …
 exchanges     All-to-All, with equal shares or not
 custom        a collective given condition by condition
+kinds         the names of all kinds, and where the classes are; the place to add one
+registry      the classes by name, collectives from plain data, and the conditions of several
 """
 
-from pccl.collective.base import Collective
-from pccl.collective.collectives import (
-    COLLECTIVES,
-    AllGather,
-    AllReduce,
-    Broadcast,
-    Gather,
-    Reduce,
-    ReduceScatter,
-    Scatter,
-    SendRecv,
-    collective_from_dict,
-    compile_conditions,
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pccl.collective.base import Collective
+    from pccl.collective.collectives import (
+        AllGather,
+        AllReduce,
+        Broadcast,
+        Gather,
+        Reduce,
+        ReduceScatter,
+        Scatter,
+        SendRecv,
+    )
+    from pccl.collective.conditions import Conditions
+    from pccl.collective.custom import Condition, Custom
+    from pccl.collective.exchanges import AllToAll, AllToAllV
+    from pccl.collective.groups import DeviceMesh, device_mesh, format_group, parse_group
+    from pccl.collective.layout import BufferLayout, Promise
+    from pccl.collective.registry import COLLECTIVES, collective_from_dict, compile_conditions
+
+_MODULES = (
+    "groups",
+    "conditions",
+    "layout",
+    "base",
+    "collectives",
+    "exchanges",
+    "custom",
+    "registry",
 )
-from pccl.collective.conditions import Conditions
-from pccl.collective.custom import Condition, Custom
-from pccl.collective.exchanges import AllToAll, AllToAllV
-from pccl.collective.groups import DeviceMesh, device_mesh, format_group, parse_group
-from pccl.collective.layout import BufferLayout, Promise
 
 __all__ = [
     "COLLECTIVES",
@@ -54,3 +71,14 @@ __all__ = [
     "format_group",
     "parse_group",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The command line names the kinds in its help, and must not wait for NumPy, which everything else needs.
+    if name in __all__:
+        for module in _MODULES:
+            found = vars(import_module(f"pccl.collective.{module}"))
+            if name in found:
+                globals()[name] = found[name]
+                return found[name]
+    raise AttributeError(f"module 'pccl.collective' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Collectives of equal shares, in which everyone gathers, adds up or sends on, or one member is the root; all kinds.
+"""Collectives of equal shares, in which everyone gathers, adds up or sends on, or one member is the root.
 
 All collectives are small immutable descriptions of what a process group wants. Sizes count the buffer of one NPU as
 nccl-tests does: the whole gathered or scattered array for All-Gather, Reduce-Scatter and All-to-All (its own share
@@ -8,20 +8,15 @@ NPUs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pccl._arrays import Indices, Ints
 from pccl.collective.base import Collective, Moves, yes_or_no
 from pccl.collective.conditions import Conditions
-from pccl.collective.custom import Custom
-from pccl.collective.exchanges import AllToAll, AllToAllV
 from pccl.collective.layout import BufferLayout, Ranks, kept
 from pccl.errors import CollectiveError
-from pccl.topology import Topology
 from pccl.units import whole
 
 
@@ -214,54 +209,3 @@ class Gather(_Rooted):
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
         return self._at_root(conditions, conditions.source_ids, ranks)
-
-
-COLLECTIVES: dict[str, type[Collective]] = {
-    cls.kind: cls
-    for cls in (
-        AllGather, ReduceScatter, AllReduce, AllToAll, AllToAllV, Broadcast, Reduce, Scatter, Gather, SendRecv, Custom,
-    )
-}  # fmt: skip
-
-
-def compile_conditions(topology: Topology, collectives: Sequence[Collective]) -> Conditions:
-    """Conditions of all collectives together, checked against the topology.
-
-    Examples
-    --------
-    >>> import pccl
-    >>> conditions = compile_conditions(pccl.topology.ring(4), [AllGather(size="4KiB")])
-    >>> len(conditions), conditions.sources(1).tolist(), conditions.destinations(1).tolist()
-    (4, [1], [0, 2, 3])
-    """
-    if not collectives:
-        raise CollectiveError("there is nothing to do: give at least one collective")
-    for collective in collectives:
-        if not isinstance(collective, Collective):
-            raise CollectiveError(f"{collective!r} is not a collective")
-    return Conditions.join([collective.conditions(topology) for collective in collectives])
-
-
-def collective_from_dict(data: Mapping[str, Any]) -> Collective:
-    """Build a collective from plain data: its kind, and its parameters by name.
-
-    Examples
-    --------
-    >>> collective_from_dict({"kind": "broadcast", "size": "1MiB", "root": 2})
-    Broadcast(size=Bytes(1048576), group=None, chunks=None, dtype='uint8', root=2)
-    """
-    if not isinstance(data, Mapping):
-        raise CollectiveError(
-            f"a collective is given by its kind and its parameters, not by {data!r}"
-        )
-    arguments = dict(data)
-    kind = arguments.pop("kind", None)
-    if not isinstance(kind, str) or kind not in COLLECTIVES:
-        raise CollectiveError(
-            f"there is no collective {kind!r}; there are {', '.join(COLLECTIVES)}"
-        )
-    try:
-        return COLLECTIVES[kind](**arguments)
-    except TypeError as error:
-        allowed = ", ".join(f.name for f in fields(COLLECTIVES[kind]))
-        raise CollectiveError(f"{kind}: {error}; its parameters are {allowed}") from None
