@@ -18,6 +18,7 @@ def counting_order(keys: Indices, first: Ints, order: Ints) -> None:
     for i in range(len(keys)):
         order[first[keys[i]]] = i
         first[keys[i]] += 1
+    # Every entry has moved on to where the next key begins: back by one, they are right again.
     for i in range(len(first) - 1, 0, -1):
         first[i] = first[i - 1]
     first[0] = 0

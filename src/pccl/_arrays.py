@@ -65,6 +65,8 @@ def take_rows(offsets: Ints, values: Column, rows: Column) -> tuple[Ints, Column
     if np.all(widths == 1):  # the usual case of All-to-All, without more arithmetic
         return np.arange(len(rows) + 1), values[offsets[rows]]
     taken = offsets_of(widths)
+    # By how much each row moves from where it lies to where it is taken to, and then places in a
+    # row.
     index = np.repeat(offsets[rows] - taken[:-1], widths) + np.arange(taken[-1])
     return taken, values[index]
 

@@ -34,6 +34,8 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             with path.open("wb") as file:
                 yield file
             return
+        # In the same folder, as only within one file system is a replacement a single step; by the
+        # number of the process, so that two of them do not write into one file.
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with unfinished.open("wb") as file:

@@ -15,9 +15,8 @@ from pccl._kernels import inlined
 
 __all__ = ["pop", "pop_key", "push", "push_key"]
 
-INDEX = np.int64(
-    2**62 - 1
-)  # masked with this, an index is plainly not negative, which spares a test at every use
+# Masked with this, an index is plainly not negative, which spares a test at every use.
+INDEX = np.int64(2**62 - 1)
 
 
 @inlined

@@ -45,6 +45,8 @@ def kernel(function: F) -> F:
     """Compile a function to machine code on its first call and keep the result for later processes."""
     config: Any = numba.config
     before = config.CACHE_DIR
+    # Numba looks at the setting when it decorates, so that it can be put back at once and other
+    # code keeps its own cache.
     try:
         if _DIRECTORY is not None:
             config.CACHE_DIR = str(_DIRECTORY)

@@ -69,6 +69,7 @@ class Transfers:
         if len({column.shape for column in columns}) != 1:
             lengths = [column.size for column in columns]
             raise VerificationError(f"transfer columns differ in length: {lengths}")
+        # Before they become 32 bits wide, where a wrong number could turn into a right one.
         _refuse_unknown(columns[0], "chunk", len(conditions))
         _refuse_unknown(columns[1], "link", topology.num_links)
         dtypes = (np.int32, np.int32, np.int64, np.bool_)
@@ -107,6 +108,7 @@ class Transfers:
         """Time from the first byte to the last, without latency."""
         sizes, size_of = self.conditions.sizes
         rates, rate_of = self.topology.rates
+        # Sizes and rates are few where transfers are many: each pair of them is divided once.
         table: Ints = transmission_time(sizes[:, None], rates[None, :])
         # The usual cases do not look up every transfer twice.
         if table.size == 1:
@@ -131,6 +133,8 @@ class Transfers:
     @cached_property
     def link_busy(self) -> Ints:
         """Per link of the topology: for how long it is held in all."""
+        # NumPy adds weights up as floats, which is exact up to 2**53 ps, two and a half hours on a
+        # link.
         return np.bincount(self.link, self.hold, self.topology.num_links).astype(np.int64)
 
 
@@ -266,11 +270,13 @@ class Algorithm:
 
 
 def _whole_numbers(values: ArrayLike, name: str) -> Column:
+    # NumPy takes an empty list for floats, so its type says nothing.
     column = np.asarray(values)
     if column.ndim != 1 or (column.dtype.kind not in "iu" and len(column)):
         raise VerificationError(
             f"the {name} column must be a list of whole numbers that fit 64 bits"
         )
+    # As an int64, such a number would be negative.
     if column.dtype == np.uint64 and np.any(column > np.iinfo(np.int64).max):
         raise VerificationError(
             f"the {name} column holds {column.max()}, which does not fit 63 bits"
@@ -289,6 +295,7 @@ def _in_order(columns: list[Column], chunks: int) -> list[Column]:
     """Sort by chunk, start and link; usually the transfers of a chunk are in order already."""
     if _is_in_order(*columns[:3]):
         return columns
+    # Keeps the order within chunks and takes linear time; the general sort comes last.
     by_chunk = stable_order(columns[0], chunks)
     columns = [column[by_chunk] for column in columns]
     if _is_in_order(*columns[:3]):

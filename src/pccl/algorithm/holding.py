@@ -38,10 +38,14 @@ def held_time(
         block = slice(begin, begin + BLOCK)
         end = start[block] + hold[block]
         for moment, sign in ((start[block], 1), (end, -1)):
+            # What lies beyond the last interval begins and ends at its end, and so takes nothing of
+            # it.
             inside = np.minimum(moment, intervals * width)
             interval = np.minimum((inside / width).astype(np.int64), intervals - 1)
             cell = row[block].astype(np.int64) * intervals + interval
             rest += sign * np.bincount(cell, (interval + 1) * width - inside, len(rest))
             held += sign * np.bincount(cell, minlength=len(held))
+    # Whoever began in an earlier interval, and did not end there, holds this one from its
+    # beginning.
     held_before = np.cumsum(held.reshape(shape), axis=1) - held.reshape(shape)
     return rest.reshape(shape) + width * held_before

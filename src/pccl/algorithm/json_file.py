@@ -89,6 +89,8 @@ def _algorithm(document: _Document) -> Algorithm:
     )
     # Rows of the document in the order of the algorithm.
     order = np.lexsort((given["link"], given["start_ps"], given["chunk"]))
+    # Other readers trust these columns, so a file where they are wrong must not pass for a good
+    # one.
     for name, attribute in _DERIVED.items():
         if name in given:
             said = given[name][order]

@@ -32,6 +32,8 @@ class Moves(NamedTuple):
 @kernel
 def first_overlap(order: Ints, link: Indices, start: Ints, hold: Ints) -> int:
     """Position in the order, by link and start, of the first transfer that begins while its link is held; or -1."""
+    # As long as nothing overlaps, ends are in the order of starts: so only the transfer just before
+    # can still hold the link.
     for k in range(1, len(order)):
         i = order[k]
         before = order[k - 1]
@@ -60,6 +62,8 @@ def check_copies(
         mark = k + 1
         seen[source[k]] = mark
         since[source[k]] = 0
+        # Every transfer takes some time, so what its sender needs has started before it and has
+        # been seen.
         for i in range(moves.first[chunk], moves.first[chunk + 1]):
             src = moves.src[i]
             dst = moves.dst[i]
@@ -67,6 +71,7 @@ def check_copies(
                 return SENDER_HAS_NONE, i, -1
             if since[src] > moves.start[i]:
                 return SENDER_HAS_NONE, i, since[src]
+            # A chunk may come more than once; a device has it from the first time on.
             if seen[dst] != mark or since[dst] > moves.arrival[i]:
                 seen[dst] = mark
                 since[dst] = moves.arrival[i]
@@ -101,6 +106,8 @@ def check_sums(
             if leaving < last and moves.start[leaving] < moves.arrival[lands]:
                 anything = np.uint64(0)
                 for w in range(len(full)):
+                    # It carries what its sender has now, whatever is added there while it is under
+                    # way.
                     flying[leaving - first, w] = held[moves.src[leaving], w]
                     anything |= held[moves.src[leaving], w]
                 if anything == 0:
@@ -111,6 +118,8 @@ def check_sums(
             for w in range(len(full)):
                 new = flying[lands - first, w]
                 old = held[dst, w]
+                # Adding needs sums that have nothing in common, as nothing can be taken out of a
+                # sum again. A copy takes the place of what is held, so all of that must be in it.
                 if moves.reduce[lands]:
                     if new & old != 0:
                         return COUNTED_TWICE, lands, w * 64 + lowest_bit(new & old)

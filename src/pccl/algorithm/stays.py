@@ -51,6 +51,7 @@ def find_stays(transfers: Transfers, world: Topology) -> Stays:
         return Stays(row, row, row, (row, row), (row, row))
     # Comings and goings by switch, chunk and when they begin; of those at one moment, goings first.
     comes = np.arange(len(row)) < len(into)
+    # At the receiver a transfer begins when its first byte comes in, a latency after its start.
     begin = t.start[row] + np.where(comes, t.topology.latency[t.link[row]], 0)
     switch = np.where(comes, t.dst[row], t.src[row])
     order = np.lexsort((comes, begin, t.chunk[row], switch))
@@ -82,6 +83,8 @@ def find_stays(transfers: Transfers, world: Topology) -> Stays:
             f"chunk {chunk[i]} comes to {world.device_text(int(switch[i]))} again while it is there; "
             "within a finite buffer that cannot be timed anew"
         )
+    # Stays of a chunk in a switch have followed each other so far, so that the previous one was the
+    # entry before. Now they are numbered in the order in which places are handed on.
     by_begin = np.lexsort((begin[first], switch[first]))
     number = inverse(by_begin)
     stay = number[np.cumsum(opens) - 1]

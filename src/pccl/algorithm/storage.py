@@ -98,6 +98,7 @@ def check_header(said: dict[str, Any], path: Path, other: str) -> None:
     """Refuse what is something `other` than an algorithm, or of a version that we do not know."""
     if said.get("format") != _FORMAT:
         raise FormatError(f"{path} is not {other}")
+    # True would equal 1.
     version = said.get("version")
     if type(version) is not int or version != _VERSION:
         raise FormatError(f"{path} has version {version!r}; this pccl reads version {_VERSION}")
@@ -129,11 +130,13 @@ def save(algorithm: Algorithm, path: str | Path) -> None:
         return
     topology = algorithm.topology
     transfers = algorithm.transfers
+    # Counted in what all starts have in common, most fit 16 or 32 bits.
     unit = int(np.gcd.reduce(transfers.start)) or 1
     about = {"name": topology.name, "labels": topology.labels, "shape": topology.shape}
     header = header_of(algorithm) | {"topology": about, "time_unit_ps": unit}
     columns: list[Column] = [getattr(topology, name) for name in _TOPOLOGY]
     columns += [
+        # Transfers are sorted by chunk, so their numbers say which chunk each belongs to.
         np.bincount(transfers.chunk, minlength=len(algorithm.conditions)),
         transfers.link,
         transfers.start // unit,
@@ -222,10 +225,12 @@ def _algorithm(header: _Header, columns: dict[str, Column]) -> Algorithm:
     total = len(columns["link"])
     if len(counts) != len(conditions):
         raise FormatError(f"it has {len(counts)} chunks, its collectives have {len(conditions)}")
+    # Before `repeat` makes a column of whatever length a damaged file says.
     if np.any((counts < 0) | (counts > total)) or counts.sum() != total:
         raise FormatError(f"its chunks do not have {total} transfers in all")
     start = columns["start"]
     unit = header.time_unit_ps
+    # In Python's integers, as the product is what may not fit.
     furthest = max(int(start.max(initial=0)), -int(start.min(initial=0)))
     if unit < 1 or furthest * unit >= 2**63:
         raise FormatError(f"it counts time up to {furthest} in units of {unit} ps")
@@ -246,6 +251,7 @@ def _topology(about: _About, columns: dict[str, Column]) -> Topology:
     topology = Topology(
         name=about.name, labels=tuple(about.labels), shape=tuple(about.shape), **given
     )
+    # The columns have been made as wide as ours are; what changed by that did not fit.
     for name, column in given.items():
         if not np.array_equal(getattr(topology, name), column):
             raise FormatError(f"column 'topology_{name}' holds numbers that are too large")

@@ -57,6 +57,8 @@ def planned_starts(transfers: Transfers, world: Topology, times: Times) -> Ints:
     inputs = find_inputs(transfers, world)
     if world.limited:
         return _within_limits(transfers, world, times, inputs)
+    # Every transfer takes some time, so what one waits for started before it and is served before
+    # it.
     order = np.lexsort((transfers.link, transfers.start))
     start, arrival = np.zeros((2, len(order)), np.int64)
     free = np.zeros(world.num_links, np.int64)
@@ -72,6 +74,7 @@ def move_up(transfers: Transfers) -> Transfers:
     So this goes on until nothing moves any more: then the plan is what comes of playing it. Nothing ever gets later.
     """
     topology = transfers.topology
+    # Starts are whole, never negative, and only get smaller: so this ends.
     while True:
         t = transfers
         start = planned_starts(t, topology, times_of(t, topology, t.transmission))
@@ -138,6 +141,8 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
     feeding = np.repeat(np.arange(count), np.diff(first))
     by_link = np.lexsort((transfers.start, transfers.link))
     held, next_held = _neighbours(by_link, transfers.link)
+    # An edge says that the moment of one node is at least that of another plus a lag. All waits are
+    # of this form, so the earliest moments are the longest ways through them.
     edges = [
         (feeding, fed, times.travel[feeding]),
         (held, next_held, times.hold[held]),

@@ -39,9 +39,13 @@ def find_inputs(
     """
     for chunk in range(len(first) - 1):
         landed = first[chunk]
+        # Starts and arrivals are walked through together: all that has landed by a start has been
+        # noted when its transfer looks what is at its sender.
         for i in range(first[chunk], first[chunk + 1]):
             while landed < first[chunk + 1] and arrival[by_arrival[landed]] <= start[i]:
                 j = by_arrival[landed]
+                # An entry counts if it bears the number of the chunk, so that nothing is cleared in
+                # between.
                 known = chunk_at[dst[j]] == chunk
                 if sums[chunk] or forgets[dst[j]] or not known:
                     inputs.previous[j] = newest_at[dst[j]] if known else NONE
@@ -154,6 +158,7 @@ def relax(waits: Waits, missing: Ints, moment: Ints, cause: Ints, seen: Ints) ->
     while moved:
         moved = False
         for n in range(len(missing)):
+            # All others have had their moments from `settle`, and have passed them on.
             if missing[n] > 0:
                 for k in range(waits.first[n], waits.first[n + 1]):
                     other = waits.after[k]

@@ -44,6 +44,7 @@ def verify(algorithm: Algorithm) -> None:
     if algorithm.transfers.topology != algorithm.topology:
         raise VerificationError("the transfers are on another topology")
     check = _Check(algorithm)
+    # In this order, as each relies on what those before it have found to be so.
     check.columns()
     check.links()
     check.copies()
@@ -99,6 +100,7 @@ class _Check:
         from pccl.algorithm.kernels import first_overlap
 
         t = self.transfers
+        # Without regard to ties, as two that start together on one link overlap in any order.
         by_start = np.argsort(t.start)
         order = by_start[stable_order(t.link[by_start], self.topology.num_links)]
         k = first_overlap(order, t.link, t.start, t.hold)
@@ -212,6 +214,7 @@ class _Check:
         moment = np.concatenate([begin[stays], until])
         change = np.repeat([1, -1], len(stays))
         where = np.tile(switch[stays], 2)
+        # Of one moment, ends come first: a place can be taken as soon as it is left.
         order = np.lexsort((change, moment, where))
         over = np.cumsum(change[order]) > self.topology.buffer[where[order]]
         if np.any(over):

@@ -142,6 +142,7 @@ def compare(
     chosen = all_baselines()
     if baselines is not None:
         chosen = tuple(find_baseline(name) for name in dict.fromkeys(baselines))
+        # Whoever names baselines wants them, however long they take.
         quick = False
     report = progress or (lambda *_: None)
     report(0, len(chosen) + 1, "bound")

@@ -79,6 +79,7 @@ def serve_first_come(
         transfer = state.heap[slot, 2] // KINDS
         kind = state.heap[slot, 2] % KINDS
         gate = gate_of(state, transfer, kind)
+        # Those who wait already go before those who become ready by the same event.
         if gate >= 0:
             open_gate(state, gate, time)
         if kind == ARRIVED:
@@ -113,6 +114,8 @@ def enter(state: Service, transfer: int, time: int) -> None:
     if stay < 0 or state.granted[stay]:
         pass_gates(state, transfer, 0, time)
         return
+    # It waits in no queue yet, so its link to the next in a queue can make a list of those who wait
+    # for the stay.
     state.queues.following[transfer] = state.first_transfer[stay]
     state.first_transfer[stay] = transfer
     if not state.wanted[stay]:
@@ -152,6 +155,7 @@ def count_off(state: Service, stay: int, time: int) -> None:
 @kernel
 def pass_gates(state: Service, transfer: int, begin: int, time: int) -> None:
     """Take gate after gate, from number `begin` on, until one is busy; behind the last one the transfer starts."""
+    # Everybody takes gates in the same order, so that nobody waits for one who waits for him.
     for k in range(begin, KINDS):
         gate = gate_of(state, transfer, k)
         if gate >= 0:
@@ -182,6 +186,7 @@ def open_gate(state: Service, gate: int, time: int) -> None:
     if state.queues.first[gate] < 0:
         return
     transfer = leave(state.queues, gate)
+    # It has all gates before this one, and goes on from here.
     k = 0
     while gate_of(state, transfer, k) != gate:
         k += 1

@@ -60,6 +60,8 @@ def first_come_starts(
     order = np.lexsort((transfers.link, transfers.start))
     followers = find_followers(find_inputs(transfers, world) if inputs is None else inputs)
     serve_first_come(order, *followers, service)
+    # Whoever never started waits for a place, directly or for one who does: nothing else waits
+    # forever.
     if np.any(service.start < 0):
         switch = int(stays.switch[np.argmax(wanted & ~granted)])
         raise InfeasibleError(
@@ -79,6 +81,7 @@ def _ports(transfers: Transfers, world: Topology) -> tuple[Indices, int]:
         (0, t.src, one_way[t.src]),
         (1, t.dst, one_way[t.dst] & t.reduce),
     ):
+        # A port is a switch and a chunk: other chunks may leave the same switch at the same time.
         rows = np.flatnonzero(passes)
         keys = device[rows] * np.int64(len(t.conditions)) + t.chunk[rows]
         ports, number = np.unique(keys, return_inverse=True)

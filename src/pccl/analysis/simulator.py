@@ -225,6 +225,7 @@ def simulate(
         more = transmission * (slower + varied + slower * varied)
         if np.any(more > LONGEST):
             raise PcclError("with these slowdowns and this jitter, a transmission would take weeks")
+        # Faster links may round to nothing, but whatever waits for a transfer must come after it.
         transmission = np.maximum(transmission + np.rint(more).astype(np.int64), 1)
     times = times_of(transfers, world, transmission)
     start = DISCIPLINES[discipline](transfers, world, times)

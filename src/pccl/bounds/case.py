@@ -61,7 +61,11 @@ class Case:
         largest = int(self.conditions.bytes.max(initial=1))
         speeds = []
         for bandwidth, held_latency in kinds.T.tolist():
+            # Not rounded up to picoseconds, as real transmissions are: a bound may take links for
+            # too fast, never for too slow.
             transmission = Fraction(largest * 10**12, bandwidth)
+            # Every chunk pays the held latency once, so the largest gets the most bytes through for
+            # it.
             speeds.append(largest / (transmission + held_latency))
         return speeds, kind.reshape(-1)
 
@@ -81,6 +85,8 @@ class Case:
 
     def going(self, sources: Bools, destinations: Bools) -> Bools:
         """Per chunk: whether it must get from one of some devices to one of others."""
+        # Of a sum, a contributor on one side and a destination on the other are enough: whatever is
+        # added up where, some partial sum must get across.
         c = self.conditions
         found = np.ones(len(c), np.bool_)
         for matches, offsets in (
@@ -88,6 +94,8 @@ class Case:
             (destinations[c.destination_ids], c.destination_offsets),
         ):
             counts = offsets_of(matches)
+            # A row has a match if the running count of matches rises along it; this holds for empty
+            # rows too.
             found &= counts[offsets[1:]] > counts[offsets[:-1]]
         return found
 
@@ -113,6 +121,7 @@ class Case:
     def several_ends(self) -> Iterator[Share]:
         """Yield all that has several destinations or contributors, share by share."""
         c = self.conditions
+        # All pieces of a share have the same ends, so its first piece stands for all of its bytes.
         first_piece = c.piece == 0
         size = np.zeros(np.count_nonzero(first_piece), np.int64)
         np.add.at(size, c.share, c.bytes)

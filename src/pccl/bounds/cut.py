@@ -47,6 +47,7 @@ def prove(case: Case, certificate: Certificate, whole_chunks: bool) -> int:
         return 0
     if whole_chunks:
         return _time_of_chunks(case, inside, crosses, leaves)
+    # With a price of one on every link out of the set, what links earn is what they carry away.
     return math.ceil(int(case.conditions.bytes[leaves].sum()) / case.earnings(crosses))
 
 
@@ -66,6 +67,8 @@ def _time_of_chunks(case: Case, inside: Bools, crosses: Bools, leaves: Bools) ->
     """
     topology = case.topology
     c = case.conditions
+    # No chunk takes less time than the smallest, so counting all as that small proves nothing
+    # wrong.
     smallest = int(c.bytes[leaves].min())
     chunks = np.flatnonzero(leaves)
     _, sources = take_rows(c.source_offsets, c.source_ids, chunks)
@@ -99,6 +102,7 @@ def best_cuts(case: Case, count: int = 8) -> list[Bools]:
     """The narrowest sets that we find, the narrowest of all first."""
     topology = case.topology
     demand = _Demand(case)
+    # The empty set proves nothing, but gives a certificate where nothing has to be sent.
     found = [(0.0, np.zeros(topology.num_devices, np.bool_))]
     for masks in _batches(case):
         masks = _with_switches(topology, masks)
@@ -115,6 +119,8 @@ def _improved(demand: _Demand, value: float, best: Bools) -> Bools:
         # Row i: the set without device i if it has it, and otherwise with it.
         near = best ^ np.eye(len(best), dtype=np.bool_)
         values = demand.time(near)
+        # By more than rounding errors, or two sets that are equally narrow could take turns
+        # forever.
         if values.max() <= value * (1 + 1e-12):
             break
         best = near[values.argmax()]
@@ -126,6 +132,8 @@ class _Demand:
     """Conditions summed up so that many cuts can be judged at once."""
 
     def __init__(self, case: Case) -> None:
+        # Floats of 32 bits are enough, as this only ranks candidates: whatever is claimed in the
+        # end is proven from the set itself, in whole numbers.
         topology = case.topology
         n = topology.num_devices
         self.pairs = case.single_ends.astype(np.float32)
@@ -143,10 +151,13 @@ class _Demand:
         """Picoseconds that what must leave each set needs at least."""
         inside = masks.astype(np.float32)
         outside = 1 - inside
+        # Per set and device: the rate from the set to the device. Only devices outside count.
         rate = ((inside @ self.rate) * outside).sum(axis=1, dtype=np.float64)
         size = np.zeros(len(masks))
         if self.any_pairs:
             size += ((inside @ self.pairs) * outside).sum(axis=1, dtype=np.float64)
+        # Data with several ends count once, however many of these are outside: a copy can be
+        # multiplied after it has left, and sums can be added up before they do.
         leaves = (inside @ self.sources.T > 0) & (outside @ self.targets.T > 0)
         size += leaves @ self.bytes
         return np.asarray(np.divide(size, rate, out=np.zeros(len(masks)), where=rate > 0))
@@ -169,6 +180,7 @@ def _batches(case: Case) -> Iterator[Bools]:
         masks = np.zeros((len(some), len(is_npu)), np.bool_)
         for row, devices in zip(masks, some, strict=True):
             row[devices] = True
+        # What must enter a set must leave its complement, so both are candidates.
         yield np.concatenate([masks & is_npu, ~masks & is_npu])
 
 

@@ -28,6 +28,8 @@ def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
     cut_freely = ~every if case.cut_freely is None else case.cut_freely
     yield _longest_way(case.topology, conditions, ~cut_freely), True
     if np.any(cut_freely):
+        # Cut finely enough, data travel as a stream; then only the way of the first byte is
+        # certain.
         single_bytes = replace(conditions, bytes=every.astype(np.int64))
         yield _longest_way(case.topology, single_bytes, every), False
 
@@ -55,6 +57,7 @@ def explain(certificate: Certificate) -> str:
 
 def _longest_way(topology: Topology, conditions: Conditions, among: Bools) -> Certificate:
     """The chunk, among some, that is on its way for longest from a source to a destination."""
+    # The first piece of a share is the largest, and has the same ends as all others.
     chunks = np.flatnonzero(among & (conditions.piece == 0) & (conditions.num_destinations > 0))
     sizes, size_of = conditions.sizes
     class_of_size, smallest = few_sizes(sizes)

@@ -102,6 +102,9 @@ def _least_cost(case: Case, price: Ints) -> int:
     known: dict[tuple[bytes, bytes, bool], int] = {}
     for share in case.several_ends():
         ends = share.sources.tobytes(), share.destinations.tobytes(), share.reduces
+        # A share has to reach its farthest destination, and it has to pass the links at its ends.
+        # Each of these costs is certain, but they may be for the same links: so the larger counts,
+        # not their sum.
         if ends not in known:
             way = int(distance[np.ix_(share.sources, share.destinations)].max())
             known[ends] = max(way, _cost_at_ends(enter, leave, share))
@@ -182,14 +185,18 @@ def _by_program(topology: Topology, demand: Floats, rate: Floats) -> Floats:
     program.col_cost_ = np.concatenate([np.zeros(links), demand[sources].ravel()])
     program.col_lower_ = np.zeros(program.num_col_)
     upper = np.full(program.num_col_, highspy.kHighsInf)
+    # A source is at no cost from itself; all other costs follow from that and from the rows.
     upper[links + np.arange(len(sources)) * devices + sources] = 0
     program.col_upper_ = upper
     program.row_lower_ = np.full(len(row) + 1, -highspy.kHighsInf)
     program.row_upper_ = np.concatenate([np.zeros(len(row)), [1.0]])
     matrix = program.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kRowwise
+    # One row for each source and link: cost at its end - cost at its beginning - price <= 0.
     index = np.stack([link, cost + topology.src[link], cost + topology.dst[link]], axis=1)
     value = np.tile([-1.0, -1.0, 1.0], len(row))
+    # The last row limits what all links earn together. Only the proportions of prices matter, so
+    # rates are scaled to about one, which is what the solver likes.
     start = np.append(np.arange(len(row) + 1) * 3, 3 * len(row) + links)
     matrix.index_ = np.concatenate([index.ravel(), np.arange(links)]).astype(np.int32)
     matrix.value_ = np.concatenate([value, rate / rate.max()])

@@ -78,6 +78,7 @@ def bound_of(
         for certificate, whole in kind.find(case):
             value = Picoseconds(kind.prove(case, certificate, whole))
             found.append(Bound(name, value, certificate, whole, kind.explain(certificate)))
+    # Of equal bounds the first wins, so that people get the simplest argument.
     return max(found, key=lambda bound: bound.value)
 
 
@@ -96,6 +97,7 @@ def check(bound: Bound, topology: Topology, conditions: Conditions) -> None:
     try:
         case = Case(topology, conditions)
         proven = KINDS[bound.kind].prove(case, bound.certificate, bound.whole_chunks)
+    # Certificates come from files, in which anything may stand.
     except (LookupError, OverflowError, TypeError, ValueError):
         raise VerificationError(f"the {bound.kind} bound has no valid certificate") from None
     if bound.value > proven:

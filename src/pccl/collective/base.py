@@ -88,6 +88,7 @@ class Collective:
         if self.size == 0:
             raise CollectiveError(f"{self.kind} has a size of 0; it must be positive")
         self._check_shared()
+        # Last, when the dtype is known to be one that has a size.
         self._check_elements(int(self.size), "a size of")
 
     def _check_shared(self) -> None:
@@ -124,6 +125,8 @@ class Collective:
 
     def conditions(self, topology: Topology) -> Conditions:
         """One condition per chunk, on this topology."""
+        # Each mistake has an error of its own: a number that is no device, a switch, a device that
+        # has failed.
         for rank in self.ranks:
             if not 0 <= rank < topology.num_devices:
                 present = _shortened(format_group(topology.npus.tolist()))
@@ -165,6 +168,7 @@ class Collective:
         who = self._ranks(rank_of, ranks)
         if not padded:
             return self._layout(conditions, who)
+        # The enlarged collective has the same chunks in the same order, each with more room.
         enlarged = self.with_equal_chunks(len(who.group))
         return enlarged._layout(enlarged._conditions(who.group), who)
 
@@ -199,6 +203,8 @@ class Collective:
             return self
         chunks = self.pieces * (1 if self._is_one_share else members)
         step = chunks * self.element
+        # An empty chunk has no condition: then the enlarged collective would have more chunks than
+        # this one.
         if int(self.size) < step:
             raise self._error(
                 f"{self.size} is too little for {chunks} chunks of {self.dtype} elements, some of which "
@@ -217,6 +223,7 @@ class Collective:
         # No more pieces than elements, as all others are empty.
         pieces = min(self.pieces, int(elements.max(initial=1)))
         sizes = split(elements, pieces) * self.element
+        # Row by row, so that the pieces of a share follow each other, which all else relies on.
         share, piece = np.nonzero(sizes)
         return Conditions.of(
             sizes[share, piece], piece, sources[share], destinations[share], self.collects
@@ -247,6 +254,8 @@ class Collective:
         first = offsets[:-1]
         within = conditions.within_share
         own = kept() if keepers is None else kept(keepers, size[keepers], 0, first[keepers])
+        # In place, the input of a rank is its own share of the output, so `first` is also the
+        # shift.
         output_bytes = np.full(ranks.count, offsets[-1])
         output_offset = first[ranks.of_device[owner]] + within
         return BufferLayout(within, output_offset, size, output_bytes, first, own)
@@ -256,6 +265,7 @@ class Collective:
 
     def _members(self, npus: Ints) -> Ints:
         """The group as an array, where these are all NPUs."""
+        # In the order of the ranks, which need not be that of the numbers.
         return npus if self.group is None else np.array(self.ranks, np.int64)
 
     def _check_group(self, group: tuple[int, ...]) -> None:
@@ -283,6 +293,8 @@ class Collective:
         return CollectiveError(f"{self.kind}: {text}")
 
     def _set(self, name: str, value: object) -> None:
+        # Collectives are frozen; this puts what users wrote into its final form before anybody sees
+        # it.
         object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
@@ -300,6 +312,8 @@ class Collective:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that :func:`collective_from_dict` reads back."""
+        # What has its default, or follows from the rest, need not be said (and some of it cannot
+        # be).
         given = [f for f in fields(self) if f.init and getattr(self, f.name) != f.default]
         return {"kind": self.kind} | {f.name: _plain(getattr(self, f.name)) for f in given}
 
@@ -318,6 +332,7 @@ def split(totals: Ints, parts: int) -> Ints:
 
 def npu_numbers(value: object, what: str) -> tuple[int, ...]:
     """The value as NPU numbers; `what` names it in the error message."""
+    # Text and mappings are iterable as well, but what they yield are no NPUs.
     try:
         if not isinstance(value, str | Mapping):
             return tuple(operator.index(rank) for rank in value)  # type: ignore[attr-defined]

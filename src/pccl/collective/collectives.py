@@ -53,6 +53,9 @@ class ReduceScatter(Collective):
         return self._shares(len(group)), _everyone(group), group[:, None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
+        # The mirror image of an All-Gather. Nobody keeps anything: even one's own share is a sum to
+        # which others contribute. There is one destination a chunk, so their list is a column by
+        # chunk.
         return self._gathered(conditions, conditions.destination_ids, ranks).reversed()
 
 
@@ -69,6 +72,7 @@ class AllReduce(Collective):
         return 2 * super().bus_factor(members)
 
     def _moves(self, group: Ints) -> Moves:
+        # Contributors are destinations too: nobody has the sum from the start.
         everyone = _everyone(group)
         return self._shares(len(group)), everyone, everyone
 
@@ -104,12 +108,15 @@ class SendRecv(Collective):
             raise CollectiveError(
                 f"{self.kind} needs a sender and a receiver; the group has one member"
             )
+        # The last receiver is the first member; without a cycle, the last member sends nothing.
         receivers = np.roll(group, -1)
         count = len(group) if self.cyclic else len(group) - 1
         shares = np.repeat(self._shares(1), count)
         return shares, group[:count, None], receivers[:count, None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
+        # Everyone sends from the beginning of its own buffer. In place, what comes in would
+        # overwrite what has yet to be sent.
         place = conditions.within_share
         layout = super()._layout(conditions, ranks)
         return replace(layout, input_offset=place, output_offset=place, shift=None)
@@ -123,12 +130,14 @@ class _Rooted(Collective):
     rooted = True
 
     def _check_shared(self) -> None:
+        # The root first: whether it is in the group can be asked once it is a number.
         if self.root is not None:
             root = whole(self.root)
             if root is None:
                 raise self._error(f"the root must be the number of an NPU, not {self.root!r}")
             self._set("root", root)
         super()._check_shared()
+        # Without a group the members are all NPUs, which only a topology knows.
         if self.group is not None:
             self._root_of(np.array(self.ranks))
 
@@ -168,6 +177,7 @@ class Broadcast(_Rooted):
         return self._shares(1), root[None], group[group != root][None]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
+        # Out of place, the root ends with the buffer as well, which needs no transfer.
         layout = super()._layout(conditions, ranks)
         return replace(layout, own=kept(self._root_rank(ranks), self.size))
 

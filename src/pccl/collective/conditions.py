@@ -43,6 +43,7 @@ class Conditions:
     destination_ids: Indices
 
     def __post_init__(self) -> None:
+        # Cached properties would go wrong if a column changed behind them.
         for f in fields(self):
             getattr(self, f.name).setflags(write=False)
 
@@ -90,6 +91,7 @@ class Conditions:
     @cached_property
     def within_share(self) -> Ints:
         """Where each chunk begins in its share, in bytes."""
+        # Bytes before each chunk, less those before its share, whose pieces are listed in a row.
         start: Ints = np.cumsum(self.bytes) - self.bytes
         start_of_share: Ints = start[self.piece == 0]
         return start - start_of_share[self.share]
@@ -119,12 +121,14 @@ class Conditions:
     @classmethod
     def join(cls, parts: Sequence[Conditions]) -> Conditions:
         """Stack the rows of several collectives and number the collectives."""
+        # The usual case, in which no column of a million rows is copied.
         if len(parts) == 1:
             return replace(parts[0], collective=np.zeros(len(parts[0]), np.int32))
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("bytes", "piece", "reduces", "source_ids", "destination_ids")
         }
+        # Offsets count from the beginning of all rows, so they follow anew from the widths.
         for name in ("source_offsets", "destination_offsets"):
             widths = [np.diff(getattr(part, name)) for part in parts]
             joined[name] = offsets_of(np.concatenate(widths))

@@ -67,6 +67,7 @@ class Custom(Collective):
     (0, 1, 2)
     """
 
+    # All that other collectives are told follows from the pattern here.
     size: Bytes = field(init=False)
     group: tuple[int, ...] = field(init=False)
     chunks: int = field(init=False, default=1)
@@ -94,6 +95,8 @@ class Custom(Collective):
         for row in self.pattern:
             sources = np.array(_ranks(row.sources))
             destinations = np.array(_ranks(row.destinations))
+            # Who has a chunk from the start is no destination of it. A sum nobody has from the
+            # start, so its contributors may well be destinations.
             if not row.reduces:
                 destinations = destinations[destinations != sources[0]]
             size = int(row.size)
@@ -115,4 +118,5 @@ class Custom(Collective):
 
 
 def _ranks(value: int | Iterable[int]) -> tuple[int, ...]:
+    # The annotation says what callers may write; conditions that exist have tuples.
     return (value,) if isinstance(value, int) else tuple(value)

@@ -26,6 +26,8 @@ class _Exchange(Collective):
 
     def _moves(self, group: Ints) -> Moves:
         matrix = self._matrix(len(group))
+        # What a member keeps for itself needs no transfer. The matrix is made anew by every call,
+        # so it may be changed.
         np.fill_diagonal(matrix, 0)
         sender, receiver = np.nonzero(matrix)
         return matrix[sender, receiver], group[sender, None], group[receiver, None]
@@ -68,6 +70,8 @@ class AllToAll(_Exchange):
     nccl_name = "alltoall"
 
     def _matrix(self, members: int) -> Ints:
+        # Every row and every column has each share once, so all send and receive the same. The
+        # square is symmetric, which is what in-place buffers need.
         place = np.arange(members)
         which = (place[:, None] + place) % members
         matrix: Ints = self._shares(members)[which]
@@ -98,6 +102,8 @@ class AllToAllV(_Exchange):
     nccl_name = "alltoallv"
     has_one_size = False
 
+    # By hand, because the matrix comes first; a generated one would ask for what the base class has
+    # before it.
     def __init__(
         self,
         matrix: Sequence[Sequence[int | str]],
@@ -152,4 +158,6 @@ class AllToAllV(_Exchange):
         self, conditions: Conditions, rank_of: Ints, ranks: int, padded: bool = False
     ) -> BufferLayout:
         """Say where the chunks lie; if `padded`, every share begins a room as large as the largest share."""
+        # There is no one size that could be enlarged: instead, every share gets the room of the
+        # largest.
         return self._layout(conditions, self._ranks(rank_of, ranks), padded)

@@ -51,6 +51,7 @@ class DeviceMesh:
         along = [d for d, name in enumerate(self.names) if name in names]
         across = [d for d in range(len(self.shape)) if d not in along]
         size = math.prod(self.shape[d] for d in along)
+        # The dimensions to group along go last: then every row is a group.
         ranks = np.arange(len(self)).reshape(self.shape)
         groups = ranks.transpose(*across, *along).reshape(-1, size)
         return tuple(map(tuple, groups.tolist()))
@@ -112,6 +113,8 @@ def parse_group(text: str) -> tuple[int, ...]:
         step = int(match[3] or 1)
         if step == 0 or last < first:
             raise CollectiveError(f"group {text!r}: {part.strip()!r} is an empty range")
+        # Cut before it is listed: the range itself takes no memory, but a typing error may be a
+        # billion long.
         ranks.extend(range(first, last + 1, step)[: _MOST_RANKS + 1])
         if len(ranks) > _MOST_RANKS:
             raise CollectiveError(f"group {text!r} is beyond {_MOST_RANKS:,} ranks")

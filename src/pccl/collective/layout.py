@@ -43,6 +43,8 @@ class BufferLayout:
 
     def reversed(self) -> BufferLayout:
         """The layout of what goes the other way: input and output change places."""
+        # What was byte x + shift of the output is now byte x + shift of the input, at x in the
+        # output.
         shift = None if self.shift is None else -self.shift
         own = self.own[:, [0, 1, 3, 2]]
         offsets = self.output_offset, self.input_offset
@@ -88,6 +90,8 @@ class Promise:
         """What the conditions of one collective promise when its buffers lie in this way."""
         chunk = np.repeat(np.arange(len(conditions)), conditions.num_destinations)
         own_rank, own_bytes, own_input, own_output = layout.own.T
+        # What a rank keeps is a chunk, too, with one contributor; so whoever checks needs no other
+        # rule for it.
         own_chunk = len(conditions) + np.arange(len(layout.own))
         contributors = [np.diff(conditions.source_offsets), np.ones_like(own_chunk)]
         return cls(
@@ -123,6 +127,8 @@ class Promise:
         >>> places.tolist(), values.tolist()
         ([0, 1], [11, 22])
         """
+        # Begun with nothing, so that there is something to join for a rank that is promised
+        # nothing.
         places: list[list[Ints]] = [[np.zeros(0, np.int64)] for _ in inputs]
         values: list[list[Column]] = [[sample[:0]] for sample in inputs]
         columns = (self.rank, self.output_offset, self.bytes, self.chunk)

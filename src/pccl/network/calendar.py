@@ -64,6 +64,8 @@ class Ten:
     def reversed(self, end: int, topology: Topology, unit: int) -> Ten:
         """The same seen backwards from `end` on the transposed topology, where latency comes before transmission."""
         lanes = self.lanes
+        # On the transposed network a transfer starts when it used to arrive; a link that is not
+        # exclusive was free by then, for as long as its latency.
         shift = end - (topology.latency - topology.held_latency) // unit
         busy = np.empty_like(lanes.busy)
         head = lanes.head.copy()
@@ -75,6 +77,8 @@ class Ten:
         level = self.stores.level.copy()
         for store, steps in enumerate(self.stores.count):
             moment[store, :steps] = end - self.stores.moment[store, :steps][::-1]
+            # The level from one moment to the next belongs to the later one when time runs
+            # backwards.
             level[store, : max(steps - 1, 0)] = self.stores.level[store, : max(steps - 1, 0)][::-1]
         return Ten(
             lanes._replace(head=head, busy=busy),

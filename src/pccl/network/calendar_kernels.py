@@ -44,6 +44,8 @@ def first_gap(lanes: Lanes, lane: int, time: int, hold: int) -> tuple[int, int]:
         head = lanes.head
         busy = lanes.busy
         count = head[lane, 0]
+        # Most lanes are free before their first interval, or right behind it: the head knows
+        # without a look at the list.
         if count > 0 and time + hold > head[lane, 1]:
             low = np.int64(1)
             if time < head[lane, 2]:
@@ -58,6 +60,8 @@ def first_gap(lanes: Lanes, lane: int, time: int, hold: int) -> tuple[int, int]:
                         high = middle
                     else:
                         low = middle + 1
+            # From here on gaps are tried one by one: `low` is the interval that ends the present
+            # gap.
             while searching and low < count and busy[lane, low & INDEX, 0] < time + hold:
                 time = busy[lane, low & INDEX, 1]
                 low += 1
@@ -91,6 +95,7 @@ def occupy(lanes: Lanes, lane: int, low: int, begin: int, end: int) -> None:
     busy = lanes.busy[lane]
     slack = lanes.slack[lane]
     count = lanes.head[lane, 0]
+    # Gaps that hold no chunk would only be looked at again and again, so they are closed.
     joins_left = low > 0 and begin - busy[low - 1, 1] < slack
     joins_right = low < count and busy[low, 0] - end < slack
     if joins_left and joins_right:
@@ -158,6 +163,7 @@ def remove_interval(busy: Ints, count: int, low: int) -> int:
 @inlined
 def note_first(head: Ints, busy: Ints, count: int, low: int) -> None:
     """Bring the summary of a lane up to date after a change at interval `low`."""
+    # A change at `low` may have merged the interval before it too; the head shows the first two.
     head[0] = count
     if low < 3:
         head[1] = busy[0, 0]
@@ -192,6 +198,7 @@ def free_from(stores: Stores, store: int, begin: int, end: int) -> int:
     """`begin` if the store has room from `begin` to `end`; otherwise when the first full period in between is over."""
     i = step_at(stores, store, begin)
     count = stores.count[store]
+    # Before its first step a store is empty.
     if i < 0:
         i = np.int64(0)
     while i < count and stores.moment[store, i] < end:
@@ -208,6 +215,7 @@ def stay(stores: Stores, store: int, begin: int, end: int) -> None:
     """Count one more chunk in the store from `begin` to `end`."""
     split(stores, store, begin)
     split(stores, store, end)
+    # Both moments begin steps now, so the level changes for exactly this time.
     for i in range(step_at(stores, store, begin), step_at(stores, store, end)):
         stores.level[store, i] += 1
 

@@ -34,6 +34,8 @@ def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
     store = np.full(topology.num_devices, -1, np.int64)
     store[finite] = np.arange(len(finite))
     limited = topology.limited
+    # In steps, holds are whole and travel is rounded up: what is planned to arrive too late is
+    # still right, what arrives too early is not. Exactly, all times that matter decide the unit.
     times = [hold] if steps else [hold, travel, duration] if limited else [hold, travel]
     unit = int(np.gcd.reduce(np.concatenate(times, axis=None))) or 1
     return Network(
@@ -57,6 +59,7 @@ def _check_times(topology: Topology, sizes: Ints) -> None:
     """Refuse what would take so long that even the shortest way across the network is no int64 of picoseconds."""
     if not topology.num_links or not len(sizes):
         return
+    # In floats: the exact times are what might not fit an int64.
     slowest = int(np.argmax(topology.latency + sizes.max() / topology.bandwidth * 1e12))
     seconds = float(sizes.max() / topology.bandwidth[slowest] + topology.latency[slowest] / 1e12)
     if seconds * 1e12 * topology.num_devices > LONGEST:

@@ -22,9 +22,8 @@ class Network(NamedTuple):
     dst: Indices
     link: Indices
     lane: Indices
-    kind: (
-        Indices  # column of the tables below: links of equal bandwidth and latency are of one kind
-    )
+    # Column of the tables below: links of equal bandwidth and latency are of one kind.
+    kind: Indices
     hold: Ints  # [size class, kind]: how long a transfer keeps the lane from others
     travel: Ints  # [size class, kind]: from its start until the receiver has it all
     duration: Ints  # [size class, kind]: from the first byte to the last; exact in units only for limited networks
@@ -87,6 +86,7 @@ def cheapest_loads(
         while waiting > 0:
             device = entry[0]
             waiting = pop_key(heap, entry, waiting)
+            # Keys in the heap are never lowered; a device that was found cheaper is in it twice.
             if settled[device]:
                 continue
             settled[device] = 1.0
@@ -97,6 +97,8 @@ def cheapest_loads(
                     cost[dst[arc]] = cost[device] + price[arc]
                     arc_to[dst[arc]] = arc
                     waiting = push_key(heap, entry, waiting, cost[dst[arc]], dst[arc])
+        # From the farthest device inwards: what a device passes on to others is known before its
+        # own arc is charged with all of it.
         for i in range(reached - 1, 0, -1):
             device = order[i]
             arc = arc_to[device]

@@ -19,6 +19,7 @@ def numbers_of_chunks(topology: Topology, collectives: Sequence[Collective]) -> 
     free = [collective for collective in collectives if collective.chunks is None]
     if not free:
         return [1]
+    # Shares of all of them: a number of chunks must suit every collective that leaves it open.
     sizes = compile_conditions(topology, free).sizes[0].tolist()
     share = math.gcd(*sizes)
     # Chunks of equal size fit together best; but there must be something to choose from.

@@ -62,6 +62,7 @@ class Incumbent:
         if best is None or found.duration < best.duration * self._handicap(found, best):
             self.schedule = found
             self.tell()
+        # As good, and found in the same way: variations then go on from other ground.
         elif _are_alike(found, best):
             self.schedule = found
 

@@ -138,9 +138,8 @@ def _jobs(
     destination: Indices,
     steps: bool,
 ) -> Jobs:
-    if np.any(
-        conditions.reduces
-    ):  # the root of a sum may be among its contributors and destinations
+    # The root of a sum may be among its contributors and destinations.
+    if np.any(conditions.reduces):
         first, destination = _without(first, destination, source)
     sizes, size_of = conditions.sizes
     size = size_of[chunks]
@@ -155,6 +154,8 @@ def _jobs(
     single = np.flatnonzero(width == 1)
     if len(single):
         target = destination[first[single]]
+        # From everywhere to a target it takes as long as from there to everywhere on the transposed
+        # network.
         backward = network(topology.transpose(), sizes, steps)
         table, row_of = _times_from(backward, target, size_class[single], smallest)
         remaining = np.concatenate([remaining, table])

@@ -38,6 +38,7 @@ class Problem:
         Where a size does not divide, chunks differ by an element. Planned as if all were as large as the largest,
         they fit together without gaps; and a chunk that is smaller than planned is only ever early.
         """
+        # Where sizes differ by more, planning with the largest would waste more than it saves.
         sizes, _ = self.conditions.sizes
         if len(sizes) < 2 or sizes[-1] - sizes[0] > ALIKE * sizes[0]:
             return self.conditions

@@ -52,6 +52,7 @@ def _all_joined(topology: Topology, conditions: Conditions) -> bool:
     """Whether there is a way from every device that takes part to every other."""
     ends = np.concatenate([conditions.source_ids, conditions.destination_ids])
     smallest = np.ones(1, np.int64)
+    # If one reaches all, and all reach it, then everybody reaches everybody by way of it.
     for side in (topology, topology.transpose()):
         times = _times(network(side, smallest), ends[:1])[0]
         if np.any(times[ends] >= NEVER):

@@ -162,10 +162,8 @@ class Schedule:
     def timed(self, start: Ints) -> Schedule:
         """The same routes with other starts."""
         later = replace(self, start=start)
-        for name in (
-            "moves",
-            "travel",
-        ):  # which do not depend on the starts, and take long for many transfers
+        # These do not depend on the starts, and take long for many transfers.
+        for name in ("moves", "travel"):
             if name in vars(self):
                 vars(later)[name] = vars(self)[name]
         return later

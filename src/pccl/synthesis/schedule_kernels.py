@@ -73,6 +73,7 @@ def replay(
         kind = net.kind[moves.arc[i]]
         hold = net.hold[moves.size[i], kind]
         moment, slot = first_gap(lanes, lane, ready[moves.sender[i]], hold)
+        # Nothing has been taken yet for this one: it begins again here when there is more room.
         if full(lanes, lane, moment):
             return number
         occupy(lanes, lane, slot, moment, moment + hold)

@@ -36,20 +36,25 @@ from pccl.topology import Topology
 Attempt: TypeAlias = Callable[[], Schedule]
 # More chunks are worth their while if they take that share of the time when both have been improved.
 WORTHWHILE_AT_LAST = 0.999
-REROUTING = 1_000  # links that one re-routing looks at for every transfer
-MOST_REROUTING = 5_000_000  # and for all of them, in each of one or two phases
-SHARE_OF_CHUNKING = 0.4  # of the effort, for the number of chunks
-SHARE_OF_METHODS = (
-    0.6  # of the effort, for that and other methods; the rest improves what they find
-)
-HOPELESS = (
-    1.5  # a method that takes so many times as long as the best is not tried with more chunks
-)
-CHEAP = 6  # attempts that modest work pays for, at least, if each takes next to no time
-CONTENDERS = 6  # of what other methods find, that many of the best are re-routed
-FEWEST_GAINED = 0.0005  # a share of the duration: what gains less has stalled
-PATIENCE_WITH_ROUTES = 2  # re-routings without a gain before other methods are tried
-NOISES = (0.02, 0.05, 0.1, 0.05)  # of learned orders, as a share of the duration, in turn
+# Links that one re-routing looks at for every transfer, and for all, in each of one or two phases.
+REROUTING = 1_000
+MOST_REROUTING = 5_000_000
+# Of the effort: for the number of chunks; for that and other methods. The rest improves what they
+# find.
+SHARE_OF_CHUNKING = 0.4
+SHARE_OF_METHODS = 0.6
+# A method that takes so many times as long as the best is not tried with more chunks.
+HOPELESS = 1.5
+# Attempts that modest work pays for, at least, if each takes next to no time.
+CHEAP = 6
+# Of what other methods find, that many of the best are re-routed.
+CONTENDERS = 6
+# A share of the duration: what gains less has stalled.
+FEWEST_GAINED = 0.0005
+# Re-routings without a gain before other methods are tried.
+PATIENCE_WITH_ROUTES = 2
+# Of learned orders, as a share of the duration, in turn.
+NOISES = (0.02, 0.05, 0.1, 0.05)
 
 
 @dataclass
@@ -142,6 +147,7 @@ class Search:
         for chunks in options:
             problem = self._problem(chunks)
             if self.incumbent.schedule is not None:
+                # For each number of chunks there are about four attempts.
                 enough = SHARE_OF_CHUNKING * self.budget.allowed
                 if self.budget.spent + 4 * _cost(problem) > enough:
                     return
@@ -302,11 +308,15 @@ class Search:
 
     def _run(self, attempts: list[Attempt]) -> tuple[list[Schedule], BaseException | None]:
         """What attempts come to, and what stopped some of them."""
+        # Until there is something to fall back on, one after another in this thread, where Ctrl-C
+        # arrives.
         if len(attempts) == 1 or self.incumbent.schedule is None:
             return [attempt() for attempt in attempts], None
         found: list[Schedule] = []
         stop: BaseException | None = None
         with ThreadPoolExecutor(WORKERS) as pool:
+            # In the order in which they were begun, so that the same is found however fast each one
+            # is.
             for attempted in [pool.submit(attempt) for attempt in attempts]:
                 try:
                     found.append(attempted.result())

@@ -116,6 +116,8 @@ def earliest_start(world: World, arc: int, time: int, size: int) -> tuple[int, i
     duration = net.duration[size, kind]
     latency = net.travel[size, kind] - duration
     time = max(time, work.not_before[receiver] - latency)
+    # Lane and buffer push the start back in turn, until they agree on a moment; neither moves it
+    # forward.
     while True:
         start, slot = first_gap(lanes, net.lane[arc], time, hold)
         free = free_from(stores, store, start + latency, start + latency + duration)
@@ -193,6 +195,8 @@ def search(world: World, job: int, ident: int) -> int:
     while missing > 0:
         time = label[device, ARRIVAL]
         last = first_arc[device + 1]
+        # On minimal routes, only what is nearer to the destination than this device; else, whatever
+        # leads there at all.
         limit = np.int64(remaining[device]) if minimal else unreachable
         follow = np.int64(-1)
         while arc < last and follow < 0:
@@ -215,6 +219,8 @@ def search(world: World, job: int, ident: int) -> int:
                 state[successor] = labelled
                 set_label(label, successor, arrival, start, arc, slot)
                 ahead = weighted(there, haste)
+                # The heap holds nothing better than the present score: what does not exceed it
+                # would be the next to come out anyway.
                 if single and arrival + ahead <= score:
                     follow = successor
                 else:
@@ -240,8 +246,11 @@ def search(world: World, job: int, ident: int) -> int:
                 tie = heap[waiting, 1]
                 device = heap[waiting, 2]
                 ahead = weighted(np.int64(remaining[device]), haste)
+                # Stale: the device was followed past the heap, or reached sooner by another way.
                 if state[device] == closed or label[device, ARRIVAL] + ahead != score:
                     device = np.int64(-1)
+                # Its label has moved back, so it goes back into the heap, where others may come
+                # before it now.
                 elif limited and must_wait(world, device, size):
                     waiting = push(heap, waiting, label[device, ARRIVAL] + ahead, tie, device)
                     device = np.int64(-1)
@@ -281,6 +290,7 @@ def keep_useful(world: World, job: int, ident: int) -> int:
     jobs = world.jobs
     work = world.work
     size = np.int64(0)
+    # The source is in the tree from the start, which is where every walk back ends.
     work.in_tree[jobs.source[job]] = ident
     for i in range(jobs.first[job], jobs.first[job + 1]):
         device = jobs.destination[i]
@@ -397,6 +407,8 @@ def take_tree(world: World, size: int, width: int) -> tuple[int, int]:
     lanes = world.lanes
     work = world.work
     routes = world.routes
+    # A device is entered once, so a tree has a lane at most once: no insertion moves the slot of
+    # another.
     row = routes.count[0]
     end = np.int64(0)
     held = np.int64(0)

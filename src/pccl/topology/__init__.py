@@ -94,6 +94,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:  # what else is listed there has been imported above
+        # On first use: reading files needs msgspec, which takes a while to load.
         from pccl.topology import files
 
         return getattr(files, name)

@@ -107,6 +107,7 @@ class Topology:
     shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        # Read-only copies of its own: what is cached, and the hash, stay true only if nobody can change a topology.
         for name, dtype in _COLUMNS.items():
             column: Column = np.array(getattr(self, name), dtype=dtype)
             column.setflags(write=False)
@@ -151,6 +152,7 @@ class Topology:
                 text = f"a buffer of {hub.buffer!r}; it must hold a chunk or more"
                 raise TopologyError(f"switch {hub.name!r} has {text}")
             names.append(hub.name or f"switch{i}")
+        # Here and not only in the columns, where a device 1.5 would silently have become device 1.
         for i, wire in enumerate(wires):
             if not isinstance(wire, Link):
                 how = "write Link(src, dst, bandwidth, latency)"
@@ -216,6 +218,7 @@ class Topology:
     @cached_property
     def limited(self) -> bool:
         """Whether any switch has a finite buffer or lacks multicast."""
+        # An absent switch keeps its limits, but nothing passes through it.
         return bool(np.any(self.kind[(self.buffer != UNLIMITED) | ~self.multicast] == SWITCH))
 
     def is_switch(self, device: int) -> bool:
@@ -391,6 +394,8 @@ def transmission_time(sizes: ArrayLike, bandwidths: ArrayLike) -> Ints:
     19531250
     """
     bandwidth = np.asarray(bandwidths, dtype=np.int64)
+    # A rest is less than the bandwidth, so that 10**4 times as much is below 9 * 10**18 and fits. Rounding is
+    # upwards, as a plan may count on too much time, never on too little.
     whole, rest = np.divmod(np.asarray(sizes, dtype=np.int64), bandwidth)
     for _ in range(3):  # long division, as size * 10**12 does not fit an int64
         digits, rest = np.divmod(rest * 10_000, bandwidth)
@@ -429,6 +434,7 @@ def _check(topology: Topology) -> None:
 
 def _check_shape(topology: Topology) -> None:
     places = prod(topology.shape)
+    # The place of an NPU in the grid follows from its number: so NPUs come first.
     fits = (
         min(topology.shape) > 0
         and places <= topology.num_devices
@@ -458,12 +464,14 @@ def _check_links(topology: Topology) -> None:
         if np.any(wrong):
             link = int(np.argmax(wrong))
             raise TopologyError(f"{topology.name}: link {link} ({src[link]} -> {dst[link]}) {text}")
+    # Last: only ends that exist can be looked up.
     absent = topology.kind == ABSENT
     if np.any(absent[src] | absent[dst]):
         raise TopologyError(f"{topology.name}: a link ends at an absent device")
 
 
 def _grouped(keys: Indices, count: int) -> tuple[Ints, Ints]:
+    # Stable: ties in searches are broken by the order of links, which must not depend on how NumPy sorts.
     return offsets_by_owner(keys, count), np.argsort(keys, kind="stable").astype(np.int64)
 
 

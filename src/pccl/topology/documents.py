@@ -29,6 +29,7 @@ def placed(place: str) -> Iterator[None]:
     try:
         yield
     except PcclError as error:
+        # The innermost place is the most exact one, so it is never replaced.
         if not place or (isinstance(error, FormatError) and error.place):
             raise
         raise FormatError(str(error), place) from error
@@ -42,6 +43,8 @@ def read_document(path: Path, what: str) -> dict[str, Any]:
             document = json.loads(text, object_pairs_hook=_without_duplicates)
         else:
             document = _read_yaml(text)
+    # Both parsers recurse, so thousands of brackets exhaust the stack; that is the fault of the
+    # file.
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
@@ -54,11 +57,13 @@ def read_text(path: Path, what: str) -> str:
     """Read a text file of any sensible size."""
     try:
         with path.open("rb") as file:
+            # What is no text shows in its first block, before a gigabyte of it is read.
             content = file.read(_BLOCK)
             if content.startswith(_ZIP):
                 raise FormatError(f"{path} is an algorithm, not {what}; pccl show prints it")
             if b"\0" in content:
                 raise FormatError(f"{path} is not {what}: it is not a text file")
+            # A little more than is allowed: so what is too long shows, even where it never ends.
             content += file.read(_MOST_BYTES)
     except FileNotFoundError:
         raise FormatError(f"{path}: there is no such file") from None
@@ -77,6 +82,8 @@ def converted(document: Mapping[str, Any], struct: type[T]) -> T:
     try:
         return msgspec.convert(dict(document), struct)
     except msgspec.ValidationError as error:
+        # First, as a key that is misspelt is usually also one that is missing: what was meant says
+        # more.
         _refuse_unknown_keys(document, inspect.type_info(struct), "$")
         # msgspec tells the place only as the end of its text, and leaves it out for the document itself.
         problem, _, place = str(error).partition(" - at ")
@@ -104,6 +111,8 @@ def _refuse_unknown_keys(value: Any, kind: inspect.Type, place: str) -> None:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # JSON would silently take the last of several values, and whoever wrote them meant something
+    # else.
     document: dict[str, Any] = {}
     for key, value in pairs:
         if key in document:
@@ -113,6 +122,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_yaml(text: str) -> Any:
+    # Here, as most runs read no YAML. The parser in C is much faster, but not built everywhere.
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -88,6 +88,7 @@ def load_topology(path: str | Path) -> Topology:
         return _from_edges(read_text(path, "a topology"), path)
     document = read_document(path, "a topology")
     try:
+        # A name in the document goes before that of the file.
         return topology_from_dict({"name": path.stem} | document)
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from error
@@ -131,6 +132,8 @@ def topology_to_dict(topology: Topology) -> dict[str, Any]:
     >>> topology_to_dict(ring(2))["links"][0]
     {'src': 0, 'dst': 1, 'bandwidth': '50GiB/s', 'latency': '500ns'}
     """
+    # NPUs that are absent have places too: their numbers, and those of all after them, must come
+    # back.
     places = prod(topology.shape)
     names = list(topology.labels[:places])
     is_plain = names == [f"npu{i}" for i in range(places)]
@@ -184,6 +187,7 @@ def _from_struct(given: TopologyFile) -> Topology:
     switches = [
         Switch(s.name or f"switch{i}", s.buffer, s.multicast) for i, s in enumerate(given.switches)
     ]
+    # Links may name their ends or number them.
     numbers: dict[_Device, int] = {}
     for i, name in enumerate([*names, *(s.name for s in switches)]):
         numbers |= {name: i, i: i}
@@ -198,6 +202,7 @@ def _from_struct(given: TopologyFile) -> Topology:
         if not 0 <= device < topology.num_devices:
             raise FormatError(f"there is no device {device}", f"$.absent[{i}]")
         kind[device] = ABSENT
+    # Checked again by that: a file may still have links at devices that it calls absent.
     return replace(topology, kind=kind)
 
 
@@ -207,6 +212,7 @@ def _from_link(entry: LinkEntry, numbers: Mapping[_Device, int], place: str) -> 
             raise FormatError(f"there is no device {getattr(entry, field)!r}", f"{place}.{field}")
     src = numbers[entry.src]
     dst = numbers[entry.dst]
+    # What is wrong with the numbers themselves is found by code that knows nothing of documents.
     with placed(place):
         _check_ends(src, dst, "a device")
         speed = _speed(entry.bandwidth, entry.latency)
@@ -230,6 +236,8 @@ def _speed(bandwidth: object, latency: object) -> tuple[BytesPerSecond, Picoseco
 
 
 def _from_astra_sim(given: _AstraSim) -> Topology:
+    # By way of their text, numbers are what the file says: as a float, 0.1 is something else.
+    # ASTRA-sim's gigabytes are 2**30 bytes.
     makers = {"Ring": ring, "FullyConnected": fully_connected, "Switch": switch}
     dimensions = len(given.topology)
     for field in ("topology", "npus_count", "bandwidth", "latency"):
@@ -259,6 +267,7 @@ def _from_edges(text: str, path: Path) -> Topology:
                 edges.append(_edge(words))
             except PcclError as error:
                 raise FormatError(f"{path}:{number}: {error}") from error
+    # There are as many NPUs as the highest number says, also those that no link mentions.
     ends = [end for edge in edges for end in edge[:2]]
     npus = max((end + 1 for end in ends if isinstance(end, int)), default=0)
     # A dict, because it keeps the order in which they appear.
@@ -278,12 +287,15 @@ def _edge(words: list[str]) -> tuple[_Device, _Device, BytesPerSecond, Picosecon
     src = _edge_end(words[0])
     dst = _edge_end(words[1])
     _check_ends(src, dst, words[0])
+    # In these files latency comes before bandwidth.
     return src, dst, *_speed(words[3], words[2])
 
 
 def _edge_end(word: str) -> _Device:
     if word.startswith("s"):
         return word
+    # A bounded number of digits, as Python refuses to convert very long ones with an error of its
+    # own.
     digits = len(str(MOST_NPUS))
     if re.fullmatch(rf"[0-9]{{1,{digits}}}", word) and int(word) < MOST_NPUS:
         return int(word)

@@ -60,6 +60,7 @@ def ring(
     if unidirectional:
         ahead = [Link(a, b, bandwidth, latency, exclusive) for a, b in pairs if a != b]
         return Topology.from_links(npus, ahead, name=f"ring:{npus},unidirectional")
+    # Of two NPUs the second pair is the first one turned round; of one, it leads to itself.
     if npus <= 2:
         pairs.pop()
     return _joined(f"ring:{npus}", npus, [pairs], bandwidth, latency, exclusive)
@@ -75,6 +76,7 @@ def fully_connected(
     >>> fully_connected(4)
     Topology('fully-connected:4': 4 NPUs, 12 links, 50GiB/s, 500ns)
     """
+    # Before the pairs are listed: their list is what would fill the memory.
     affordable(_positive(npus, "fully connected network") * (npus - 1), "fully connected network")
     pairs = list(combinations(range(npus), 2))
     return _joined(f"fully-connected:{npus}", npus, [pairs], bandwidth, latency, exclusive)
@@ -118,6 +120,7 @@ def product(*factors: Topology, name: str | None = None) -> Topology:
     counts = [factor.num_npus for factor in factors]
     npus = math.prod(counts)
     affordable(sum(npus // factor.num_npus * factor.num_links for factor in factors), "product")
+    # One axis for each factor, even for one that is itself a grid.
     numbers = np.arange(npus).reshape(counts)
     columns: dict[str, list[Any]] = {key: [] for key in LINK_COLUMNS}
     hubs: list[Switch] = []
@@ -130,11 +133,13 @@ def product(*factors: Topology, name: str | None = None) -> Topology:
                 label = f"dim{dimension}.{row}.{factor.labels[s]}"
                 hubs.append(Switch(label, int(factor.buffer[s]) or None, bool(factor.multicast[s])))
         own_hubs = np.arange(first, npus + len(hubs)).reshape(len(rows), -1)
+        # Device d of the factor is members[row, d] in this row; in every topology NPUs come first.
         members = np.concatenate([rows, own_hubs], axis=1)
         for key, parts in columns.items():
             column = getattr(factor, key)
             is_end = key in ("src", "dst")
             parts.append(members[:, column].ravel() if is_end else np.tile(column, len(rows)))
+    # Links go in as columns: one object for each would take long where there are millions.
     frame = Topology.from_links(
         npus,
         [],
@@ -224,6 +229,7 @@ def hypercube(
     >>> hypercube(6)
     Topology('hypercube:6': 64 NPUs, 384 links, 50GiB/s, 500ns)
     """
+    # The shift is bounded, as two to the power of a typing error would itself fill the memory.
     affordable(dimensions << min(_positive(dimensions, "hypercube"), 64), "hypercube")
     shape = (2,) * dimensions
     name = f"hypercube:{dimensions}"
@@ -257,6 +263,7 @@ def switch_2d(
         switch(n, bandwidth=b, latency=a, exclusive=exclusive, buffer=buffer, multicast=multicast)
         for n, b, a in zip((npus_per_node, nodes), bandwidths, latencies, strict=True)
     )
+    # The last dimension runs fastest, so that the NPUs of a node follow each other.
     return product(between, inside, name=f"switch2d:{npus_per_node}x{nodes}")
 
 
@@ -288,6 +295,7 @@ def leaf_spine(
     first_spine = npus + leaves
     to_leaf = [(i, npus + i // npus_per_leaf) for i in range(npus)]
     to_spine = [(npus + i, first_spine + j) for i in range(leaves) for j in range(spines)]
+    # Switches are numbered as they are listed: leaves, then spines, as the pairs above have it.
     labels = [f"leaf{i}" for i in range(leaves)] + [f"spine{i}" for i in range(spines)]
     hubs = [Switch(label, buffer, multicast) for label in labels]
     name = f"leaf-spine:{leaves}x{npus_per_leaf}x{spines}"
@@ -314,6 +322,7 @@ def fat_tree(
         raise TopologyError(f"a fat tree needs an even number of ports, at least 2, not {arity!r}")
     half = arity // 2
     npus = arity * half * half
+    # Each of three levels has as many cables as there are NPUs, with a link in each direction.
     affordable(6 * npus, "fat tree")
     # The switches of a level are numbered pod by pod, after the NPUs and the levels below.
     edge = npus
@@ -323,6 +332,8 @@ def fat_tree(
     for pod in range(arity):
         for a in range(half):
             pairs += [(edge + pod * half + a, middle + pod * half + b) for b in range(half)]
+            # The a-th middle switches of all pods share the a-th group of core switches, so that
+            # every core switch reaches each pod once.
             pairs += [(middle + pod * half + a, core + a * half + b) for b in range(half)]
     levels = {"edge": arity * half, "middle": arity * half, "core": half * half}
     labels = [f"{level}{i}" for level, count in levels.items() for i in range(count)]
@@ -397,6 +408,8 @@ def _joined(
 def _positive(count: int, what: str) -> int:
     if whole(count) is None or count < 1:
         raise TopologyError(f"a {what} needs a positive number, not {count!r}")
+    # A count beyond the limit for links is a typing error, too, and is refused before anything is
+    # listed.
     affordable(count, what)
     return count
 
@@ -408,6 +421,7 @@ def affordable(links: int, what: str) -> None:
 
 
 def _per_dimension(value: Any, dimensions: int, what: str) -> list[Any]:
+    # Text is a sequence as well, but one value.
     values = list(value) if isinstance(value, list | tuple) else [value] * dimensions
     if len(values) != dimensions:
         raise TopologyError(f"{what} has {len(values)} entries for {dimensions} dimensions")

@@ -107,6 +107,7 @@ def from_networkx(
         links.append(Link(numbers[a], numbers[b], speed, delay, exclusive))
         if not graph.is_directed():
             links.append(Link(numbers[b], numbers[a], speed, delay, exclusive))
+    # A graph has no absent NPUs. Where some were, what is left is no grid.
     shape = tuple(graph.graph.get("shape", ()))
     return Topology.from_links(
         [_name(node, nodes[node], "npu") for node in npus],

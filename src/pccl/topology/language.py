@@ -60,6 +60,7 @@ class ZooEntry:
     @property
     def options(self) -> tuple[str, ...]:
         """The options that may follow the arguments, as ``option=value``."""
+        # What the topology is called follows from the text.
         parameters = inspect.signature(self.build).parameters.values()
         return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "name")
 
@@ -97,6 +98,7 @@ def parse_topology(text: str) -> Topology:
     pccl.errors.TopologyError: topology 'tours:8x8': there is no 'tours'; did you mean 'torus'?
     """
     text = text.strip()
+    # A known name goes before a file: one that is called ring must not hide the ring.
     if text.endswith(FILE_SUFFIXES) or (_name(text) not in _ZOO and Path(text).is_file()):
         from pccl.topology.files import load_topology
 
@@ -109,6 +111,7 @@ def parse_topology(text: str) -> Topology:
 
 
 def _name(text: str) -> str:
+    # Underscores as in Python are as good as hyphens.
     return re.split("[@,:]", text)[0].strip().lower().replace("_", "-")
 
 
@@ -122,6 +125,7 @@ def _parse_one(text: str) -> Topology:
     head, *speeds = text.split("@")
     what, *options = head.split(",")
     numbers = what.partition(":")[2].strip()
+    # Options first: some of them may be numbers that are otherwise written after the colon.
     keywords = _read_options(entry, options)
     arguments = _read_arguments(entry, numbers, keywords)
     for option, value in _read_speeds(entry, speeds, len(arguments)).items():
@@ -134,6 +138,8 @@ def _parse_one(text: str) -> Topology:
 def _read_arguments(entry: ZooEntry, text: str, keywords: Mapping[str, Any]) -> list[int]:
     """The numbers after the colon; `keywords` may give some of them by name."""
     numbers = [_positive(word) for word in text.split("x")] if text else []
+    # The function itself says what it accepts, so that no second table could disagree with it. A
+    # grid would accept nothing at all, too, but that is no grid.
     try:
         counts = inspect.signature(entry.build).bind(*numbers, **keywords).args
         fits = all(numbers) and (len(counts) > 0 or entry.arguments == _BOXES)
@@ -142,6 +148,7 @@ def _read_arguments(entry: ZooEntry, text: str, keywords: Mapping[str, Any]) -> 
     if not fits:
         usage = f"{entry.name}:{entry.arguments}, for example {entry.example}"
         raise TopologyError(f"{text!r} does not describe a {entry.name}; write {usage}")
+    # Refused before it is built, which would fill the memory.
     if prod(counts) * (_MOST_IN_A_BOX if entry.arguments == _BOXES else 1) > _MOST_NPUS:
         raise TopologyError(f"this is beyond {_MOST_NPUS:,} NPUs")
     return numbers
@@ -156,6 +163,7 @@ def _positive(word: str) -> int:
 def _read_options(entry: ZooEntry, texts: list[str]) -> dict[str, Any]:
     parameters = inspect.signature(entry.build).parameters.values()
     counts = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    # Whatever a signature has is an option: no list to keep up to date for every name.
     known = [*counts, *entry.options]
     keywords: dict[str, Any] = {}
     for text in texts:
@@ -192,6 +200,7 @@ def _read_speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str
                 f"'@{part}' is not '@bandwidth' or '@bandwidth,latency' (options go before the first '@')"
             )
         pairs.append((bandwidth, rest[0] if rest else generators.LATENCY))
+    # From a pair for each part to all bandwidths, and all latencies.
     values = pairs[0] if len(pairs) == 1 else zip(*pairs, strict=True)
     return dict(zip(_QUANTITIES, values, strict=True))
 

@@ -51,6 +51,7 @@ def dgx1(boxes: int = 1) -> Topology:
     for npu in machine.npus_with_network:
         nic = f"nic{npu // 2}"
         machine.join(npu, nic, "16GB/s", "0ns")
+        # Two NPUs share a NIC, which is joined to the network once.
         if npu % 2:
             machine.join(nic, "infiniband", "12.5GB/s", "1.3us")
     return machine.topology()
@@ -71,6 +72,7 @@ def ndv2(boxes: int = 1) -> Topology:
     machine = _Machine("ndv2", boxes, 8)
     machine.join_in_boxes(_CUBE_MESH, "700ns")
     for first in machine.npus_with_network[::8]:
+        # From the NPU that sends to the one that receives, in the other box.
         if boxes == 2:
             machine.link(first, (first + 8) % 16 + 1, "12.5GB/s", "1.3us")
         else:
@@ -95,6 +97,7 @@ def dgx2(boxes: int = 1) -> Topology:
     machine = _Machine("dgx2", boxes, 16)
     machine.join_to_nvswitches("125GB/s", "350ns")
     for odd in machine.npus_with_network[1::2]:
+        # From the odd NPU of a NIC to the even one of the same NIC in the other box.
         if boxes == 2:
             machine.link(odd, (odd - 1 + 16) % 32, "12.5GB/s", "2.6us")
         else:

@@ -24,16 +24,20 @@ def diameter(topology: Topology) -> int:
     reached = np.packbits(np.eye(topology.num_devices, dtype=np.bool_), axis=1)
     wanted = np.packbits(np.isin(np.arange(topology.num_devices), topology.npus))
     offsets, links = topology.in_links
+    # For an empty range `reduceat` returns an entry that is not in it: without links in, a row
+    # stays out.
     entered = np.flatnonzero(np.diff(offsets))
     hops = 0
     while True:
         missing = wanted & ~reached[topology.npus]
         if not missing.any():
             return hops
+        # All rows go on from what was before, so that a step is one hop for everybody.
         before = reached.copy()
         if len(links):
             rows = before[topology.src[links]]
             reached[entered] |= np.bitwise_or.reduceat(rows, offsets[:-1][entered])
+        # A step that changes nothing will never change anything.
         if np.array_equal(before, reached):
             break
         hops += 1
@@ -45,8 +49,10 @@ def diameter(topology: Topology) -> int:
 
 def unroll_switches(topology: Topology) -> Topology:
     """Replace switches by direct links, see :meth:`Topology.unroll_switches`."""
+    # The ways are fixed first, for only then is it known how many of them share each link.
     ways = _ways_through_switches(topology)
     load = np.bincount([link for way in ways for link in way], minlength=topology.num_links)
+    # Rounded down, so that shares together are never faster than the link.
     share = topology.bandwidth // np.maximum(load, 1)
     direct: dict[str, list[Any]] = {
         "src": [topology.src[way[0]] for way in ways],
@@ -70,6 +76,8 @@ def _ways_through_switches(topology: Topology) -> list[list[int]]:
     component = _components(topology)
     ways = []
     for npu in topology.npus.tolist():
+        # By sets of switches that are joined: two NPUs on two separate networks get a direct link
+        # for each.
         entrances: dict[int, list[int]] = {}
         for link in _leaving(topology, npu):
             device = int(topology.dst[link])
@@ -87,12 +95,14 @@ def _ways_from(topology: Topology, npu: int, entrances: list[int]) -> list[list[
     heap: list[tuple[int, int, int, list[int]]] = []
 
     def go_on(latency: int, way: list[int], links: list[int]) -> None:
+        # With the same turn for all, the first of several equal switches would get everything.
         turn = npu % max(len(links), 1)
         for link in links[turn:] + links[:turn]:
             further = latency + int(topology.latency[link])
             heappush(heap, (further, len(way), next(order), [*way, link]))
 
     go_on(0, [], entrances)
+    # Ways end at NPUs: these have links of their own, and need not pass on what is for others.
     seen = {npu}
     ways = []
     while heap:
@@ -121,6 +131,7 @@ def _components(topology: Topology) -> Ints:
     joined = is_switch[topology.src] & is_switch[topology.dst]
     src = topology.src[joined]
     dst = topology.dst[joined]
+    # Labels only ever get smaller, so this ends; it ends when both ends of every link agree.
     while np.any(component[src] != component[dst]):
         np.minimum.at(component, src, component[dst])
         np.minimum.at(component, dst, component[src])

@@ -40,6 +40,7 @@ class Grid:
             raise UnsupportedError(
                 f"needs a network with dimensions, such as mesh:4x4; {name} has none"
             )
+        # Counted among the places that occur: every second column of a grid is a grid, too.
         places = np.unravel_index(workload.members, shape)
         place = np.stack(
             [np.unique(along, return_inverse=True)[1].reshape(-1) for along in places]
@@ -97,6 +98,7 @@ def _trees(workload: Workload, grid: Grid) -> Sends:
             # The last dimension in which two members differ is the one that joins them.
             parent = np.where(towards != 0, grid.member[grid.cell + beside * stride], parent)
             step = np.where(towards != 0, done + distance, step)
+            # Steps along a dimension come after all steps along those before it.
             done += size - 1
         return Trees(parent, step)
 

@@ -46,6 +46,7 @@ def _grown(workload: Workload, begin: Ints, end: Ints, paths: Paths) -> Trees:
         pair = workload.members[np.argwhere(since < 0)[0]].tolist()
         joined = " and ".join(workload.topology.device_text(device) for device in pair)
         raise InfeasibleError(f"no path of links joins {joined} in {workload.topology.name}")
+    # The root was reached by edge -1, which picks the -1 at the end.
     parent = np.append(begin, -1)[edge]
     return Trees(parent, since, edge, paths)
 

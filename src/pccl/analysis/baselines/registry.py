@@ -135,6 +135,8 @@ def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorit
 
 def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
     """Synthesize for each group on its own devices alone; then all contend for the links, first come, first served."""
+    # Left open, synthesis would choose a number of chunks for each group, and the conditions of all
+    # would not be those of this list.
     collectives = [
         collective if collective.chunks else replace(collective, chunks=1)
         for collective in collectives
@@ -144,8 +146,10 @@ def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorith
     for collective in collectives:
         inside = np.zeros(topology.num_devices, np.bool_)
         inside[list(collective.ranks) or topology.npus] = True
+        # Switches belong to no group and serve all of them.
         inside[topology.switches] = True
         network = topology.restrict(np.flatnonzero(inside).tolist())
+        # The restricted network counts only the links that it has.
         links = np.flatnonzero(inside[topology.src] & inside[topology.dst])
         own = synthesize(network, collective, verify=False).transfers
         columns.append(

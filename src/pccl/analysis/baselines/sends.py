@@ -75,6 +75,8 @@ def contend(
     if longest > LONGEST:
         raise InfeasibleError(f"the transfers may take longer than two weeks on {topology.name}")
     chunk, link, newest, previous, reduce = map(np.concatenate, zip(*parts, strict=True))
+    # Places in the list stand for planned starts: of what is ready at the same time, the first in
+    # the list is served first.
     order = np.arange(len(chunk))
     transfers = Transfers(topology, conditions, chunk.astype(np.int32), link, order, reduce)
     inputs = Inputs(*(np.where(back > 0, order - back, -1) for back in (newest, previous)))
@@ -96,6 +98,7 @@ def lay_walks(workload: Workload, stops: Ints, chunk: Ints, walk: Ints) -> Sends
     taken, link = take_rows(*paths, path)
     # Of walk w, the moves before it end where its own begin.
     first = taken[offsets_of(np.count_nonzero(moves, axis=1))]
+    # Each waits for the one just before it, and the first of a walk for nothing.
     newest = np.ones(len(link), np.int64)
     newest[first[:-1][np.diff(first) > 0]] = 0
     nothing = np.zeros(len(link), np.int64)

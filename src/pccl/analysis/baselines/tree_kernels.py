@@ -81,6 +81,7 @@ def send_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
     chain = True
     for k in range(1, len(order)):
         chain = chain and up.parent[tree, order[k]] == order[k - 1]
+    # Children come before their parents, so that a sum is complete when it is sent.
     for k in range(len(order) - 1, 0, -1):
         sender = ground.member[order[k]]
         path = up.path[tree, order[k]]
@@ -90,6 +91,8 @@ def send_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
             own = holder(token, sender)
             there = holder(token, at)
             adds = ground.contributes[at] and own != there
+            # A member on the way adds its own contribution, which would get to the root
+            # again when it sends its own sum.
             if adds and not chain and hop + 1 < up.first[path + 1]:
                 return -1
             if not ground.contributes[at] and there != NONE and own != there:
@@ -207,6 +210,7 @@ def grow_trees(edges: Edges, growth: Growth) -> int:
     missing = trees * (trees - 1)
     step = np.int64(0)
     while missing > 0:
+        # The next step at which anything can change; those in between are skipped.
         following = NEVER
         for edge in range(len(edges.begin)):
             free = step
@@ -244,6 +248,8 @@ def needing(edges: Edges, growth: Growth, edge: int, step: int) -> tuple[int, in
     for k in range(growth.skipped[edge], growth.count[begin]):
         tree = growth.reached[begin, k]
         if growth.since[tree, end] >= 0:
+            # A tree that has the end never needs the edge again. Those at the front of the list are
+            # not looked at any more.
             if k == growth.skipped[edge]:
                 growth.skipped[edge] += 1
         elif growth.since[tree, begin] <= step:

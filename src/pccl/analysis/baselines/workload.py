@@ -111,6 +111,7 @@ class Workload:
         """From member to member without traffic; very long, but not infinitely, where there is no way."""
         _, remaining = self._shortest
         times = np.ascontiguousarray(remaining[:, self.members].T)
+        # Bounded so that the sum round a tour of all members still fits an int64.
         return np.minimum(times, LONGEST // len(self.members))
 
     @cached_property
@@ -181,6 +182,7 @@ def dimension_order(topology: Topology, targets: Ints) -> Ints | None:
     if len(topology.shape) < 2 or topology.num_npus != n:
         return None
     link_of = np.full((n, n), -1, np.int64)
+    # Of parallel links the least number is written last, and stays.
     link_of[topology.src[::-1], topology.dst[::-1]] = np.arange(topology.num_links)[::-1]
     npus = np.arange(n)
     towards = np.full((len(targets), n), -1, np.int64)

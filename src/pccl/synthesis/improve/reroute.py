@@ -17,17 +17,16 @@ from pccl.synthesis.schedule import COLLECT, Schedule
 from pccl.synthesis.schedule_kernels import Moves, replay
 from pccl.synthesis.search_kernels import LANE_FULL, Routes, World
 
-MOST_AT_A_TIME = 8  # chunks that search anew together
-ROUND = 500_000  # links looked at between two justifications
-SETUP = (
-    30_000  # links looked at that take as long as a round takes besides, however small the problem
-)
-REPLAY = 20  # links looked at that take as long as timing a transfer anew, several times
-AIMS = (
-    2,
-    8,
-    32,
-)  # in turn, a round tries to close one in so many parts of the gap to what is enough
+# Chunks that search anew together.
+MOST_AT_A_TIME = 8
+# Links looked at between two justifications.
+ROUND = 500_000
+# Links looked at that take as long as a round takes besides, however small the problem.
+SETUP = 30_000
+# Links looked at that take as long as timing a transfer anew, several times.
+REPLAY = 20
+# In turn, a round tries to close one in so many parts of the gap to what is enough.
+AIMS = (2, 8, 32)
 
 
 def rerouted(
@@ -58,11 +57,11 @@ def rerouted(
             routes, work = _one_round(view, floor, aim, random, minimal)
             current = view.schedule_with(routes)
             spent += work + SETUP + REPLAY * len(current)
-            if (
-                not over()
-            ):  # else the report might end it all, and what has been gained would be lost
+            # Else the report might end it all, and what has been gained would be lost.
+            if not over():
                 what = f"re-routing, {schedule.origin.method}"
                 problem.progress(min(spent, budget), budget, what)
+        # As good is good enough: other routes of the same length may lead on.
         if current.duration <= best.duration:
             best = current
         else:
@@ -186,6 +185,8 @@ def _one_round(
     columns = jobs.columns(np.arange(len(jobs)), view.release(), minimal)
     routes = view.routes(2 * MOST_AT_A_TIME * jobs.topology.num_devices)
     end = view.schedule.end
+    # A little before the end, since whatever arrives last has to become sooner for anything to be
+    # gained.
     target = end - max((end - floor) // aim, 1)
     job, first, width, arrival = np.empty((4, MOST_AT_A_TIME), np.int64)
     marked = np.zeros(jobs.topology.num_links, np.int64)

@@ -73,6 +73,7 @@ def reroute(world: World, tries: Tries, target: int, budget: int) -> int:
         lateness = np.int64(0)
         holding = np.int64(0)
         room = True
+        # Once they are later than before, the rest need not be searched for.
         while room and found < number and lateness <= before:
             room, hold = find(world, tries, found)
             if room:
@@ -109,6 +110,8 @@ def some_late(routes: Routes, tries: Tries, target: int) -> int:
     late = np.int64(-1)
     for job in range(len(routes.arrival)):
         if routes.arrival[job] > target:
+            # The n-th takes the place of the one before with a chance of one in n: so all have the
+            # same.
             found += 1
             if draw(tries.random, found) == 0:
                 late = job
@@ -223,6 +226,7 @@ def find(world: World, tries: Tries, i: int) -> tuple[bool, int]:
 @kernel
 def keep(routes: Routes, tries: Tries, number: int) -> None:
     """Leave the jobs where the try put them."""
+    # What they had before stays in the pool, unused; the round ends when the pool is full.
     for i in range(number):
         job = tries.job[i]
         routes.first[job] = tries.first[i]
@@ -246,5 +250,6 @@ def take_back(world: World, tries: Tries, number: int, found: int) -> None:
             arc = routes.arc[k]
             lane = net.lane[arc]
             hold = net.hold[size, net.kind[arc]]
+            # All that the try took has been given back, so this is the start that it had.
             start, slot = first_gap(lanes, lane, routes.start[k], hold)
             occupy(lanes, lane, slot, start, start + hold)

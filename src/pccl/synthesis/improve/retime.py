@@ -14,8 +14,10 @@ from pccl.synthesis.improve.retime_kernels import Queues, Waiting, serve_by_rank
 from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.schedule_kernels import Moves
 
-JUSTIFIED = 2  # of all ways to time routes, that many of the best are justified, besides the first and the last
-FEWEST_GAINED = 1e-4  # a share of the duration: passes that gain less are the last
+# Of all ways to time routes, that many of the best are justified, besides the first and the last.
+JUSTIFIED = 2
+# A share of the duration: passes that gain less are the last.
+FEWEST_GAINED = 1e-4
 PASSES_OF_A_PHASE = 4
 
 
@@ -58,6 +60,7 @@ def retimed(
 
     With `like`, only in the way that was best for a schedule of that kind. No other way is begun once it is `over`.
     """
+    # These ways to time know links and inputs, but nothing of buffers and ports.
     limited = schedule.problem.topology.limited
     if limited or not len(schedule) or schedule.duration <= enough:
         return schedule
@@ -72,6 +75,8 @@ def retimed(
     ranked = sorted(found, key=lambda timing: found[timing].end)
     best = found[ranked[0]]
     how = None if ranked[0] == AS_IT_IS else ranked[0]
+    # Justification takes longer than timing, so only the most promising get it, and the extremes:
+    # what the method made itself, and what was tried last.
     for timing in dict.fromkeys([*ranked[:JUSTIFIED], AS_IT_IS, *list(found)[-1:]]):
         if best.duration <= enough or over():
             break

@@ -54,6 +54,7 @@ def serve_by_rank(
     while True:
         for k in range(touched):
             lane = queues.touched[k]
+            # A lane may be noted more than once; after the first time it is busy.
             if queues.idle[lane] == 1 and queues.count[lane] > 0:
                 i = take(queues, lane)
                 start[i] = time
@@ -132,6 +133,7 @@ def take(queues: Queues, lane: int) -> int:
 @kernel
 def weigh(net: Network, moves: Moves, order: Ints, tail: Ints, followers: Ints) -> None:
     """Per slot: how long the longest way on takes, and how many transfers follow, going backwards through an order."""
+    # What follows a transfer starts later, so that it has been weighed when the transfer is.
     for k in range(len(order) - 1, -1, -1):
         i = order[k]
         sender = moves.sender[i]

@@ -107,6 +107,7 @@ def find_in_phases(
         done += more
         problem.progress(min(done, total), total, str(method))
 
+    # What is no sum may spread from the start, and a sum when it is complete.
     release = np.zeros(len(problem.conditions), np.int64)
     ten = Ten.empty(problem.topology, schedule.net)
     work = 0
@@ -149,5 +150,6 @@ def _turn_round(schedule: Schedule, mirrored: Placed, taken: Ten) -> tuple[Sched
         complete = np.zeros(len(problem.conditions), np.int64)
         np.maximum.at(complete, np.repeat(collects.chunk, width), arrival)
         return schedule, complete, taken.reversed(end, problem.topology, net.unit)
+    # Slots behind those of the transfers are those of chunks at their roots: ready when complete.
     start, ready, ten = schedule.replayed(schedule.start, schedule.moves)
     return schedule.timed(start), ready[len(schedule) :], ten

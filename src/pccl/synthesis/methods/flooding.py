@@ -16,11 +16,12 @@ from pccl.synthesis.methods.flooding_kernels import COUNT, Flood, flood, prune
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule import Schedule
 
-MOST_FLOODED = (
-    20_000_000  # chunks times devices: more would take long, as relays get chunks as well
-)
-SEEDS = 4  # variants worth a try
-SLICE = 20_000  # transfers between two reports of progress
+# Chunks times devices: more would take long, as relays get chunks as well.
+MOST_FLOODED = 20_000_000
+# Variants worth a try.
+SEEDS = 4
+# Transfers between two reports of progress.
+SLICE = 20_000
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ def _flooded(jobs: Jobs, seed: int, progress: Callable[[int], None]) -> Placed:
     # Where every device is a destination of something, relays would mostly be in the way; but some may be needed.
     relays = not np.all(np.bincount(jobs.destination, minlength=jobs.topology.num_devices))
     state = _spread(jobs, number, relays, progress)
+    # Some chunk can reach a destination only over devices that do not want it.
     if np.any(state.wants & ~state.has):
         state = _spread(jobs, number, True, progress)
     count = int(state.now[COUNT])

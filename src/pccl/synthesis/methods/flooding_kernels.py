@@ -53,6 +53,8 @@ def flood(net: Network, state: Flood, budget: int) -> bool:
         time = state.heap[0, 0]
         state.now[TIME] = time
         state.now[TOUCHED] = 0
+        # All of this moment before any link chooses: one that becomes free may take what arrives
+        # just now.
         while state.now[EVENTS] > 0 and state.heap[0, 0] == time:
             last = pop(state.heap, state.now[EVENTS])
             state.now[EVENTS] = last
@@ -96,6 +98,7 @@ def serve_touched(net: Network, state: Flood) -> bool:
         state.touched[pick] = state.touched[count]
         if not state.idle[arc]:
             continue
+        # What the receiver wants itself goes before what it would only pass on.
         job = rarest(net, state, arc, True)
         if job < 0 and state.relays:
             job = rarest(net, state, arc, False)
@@ -103,6 +106,7 @@ def serve_touched(net: Network, state: Flood) -> bool:
             continue
         transfer = state.now[COUNT]
         if transfer == len(state.arc):
+            # It chooses again when there is more room.
             state.touched[count] = arc
             state.now[TOUCHED] = count + 1
             return False
@@ -132,6 +136,7 @@ def rarest(net: Network, state: Flood, arc: int, wanted: bool) -> int:
     words = state.has.shape[1]
     best = np.int64(-1)
     fewest = np.int64(2**31)
+    # From a random word on, so that of equally rare jobs not always the same are taken.
     word = state.now[DICE] % words
     for _ in range(words):
         useful = state.has[sender, word] & ~state.coming[receiver, word]
@@ -149,6 +154,8 @@ def rarest(net: Network, state: Flood, arc: int, wanted: bool) -> int:
 @kernel
 def prune(net: Network, state: Flood, needed: Bits, useful: Bools) -> None:
     """Mark the transfers that feed a destination, going backwards in time."""
+    # A device gets a chunk once, so the transfer that fed a useful one comes before it in time, and
+    # after it here.
     for transfer in range(state.now[COUNT] - 1, -1, -1):
         job = state.job[transfer]
         arc = state.arc[transfer]

@@ -73,20 +73,24 @@ def grow(world: World, guide: Guide, job: int, ident: int) -> int:
         key = guide.key[0]
         device = guide.entry[0]
         waiting = pop_key(guide.key, guide.entry, waiting)
+        # Stale: the device has been reached at a better score, or has joined the tree.
         if key != score[device]:
             continue
         if wanted[device] == ident and state[device] != in_tree:
+            # Of all destinations, this is the cheapest to reach: the way to it becomes a branch.
             branch = collect(world, device, in_tree)
             retime_branch(world, branch, size)
             for i in range(branch):
                 joined = net.dst[work.tree[i]]
                 state[joined] = in_tree
+                # What leads to it is paid for, so that ways from here on cost only what they add.
                 cost[joined] = 0.0
                 score[joined] = guide.urgency * label[joined, ARRIVAL] + ahead * remaining[joined]
                 waiting = push_key(guide.key, guide.entry, waiting, score[joined], joined)
                 if wanted[joined] == ident:
                     missing -= 1
             continue
+        # Looking at the arcs, or adding a branch, must not run out of room; stale entries can go.
         if waiting + net.first[device + 1] - net.first[device] + len(state) > len(guide.key):
             waiting = without_stale(guide, waiting)
         limit = np.int64(remaining[device]) if minimal else np.int64(jobs.unreachable)
@@ -155,5 +159,7 @@ def raise_prices(world: World, guide: Guide, size: int, branch: int) -> None:
     work = world.work
     for i in range(branch):
         arc = work.tree[i]
+        # The logarithm of a price is what a link carries: small loads hardly count, large ones keep
+        # chunks away.
         growth = np.exp(guide.growth * net.hold[size, net.kind[arc]])
         guide.price[arc] = min(guide.price[arc] * growth, HIGHEST)

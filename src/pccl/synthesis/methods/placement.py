@@ -31,7 +31,8 @@ from pccl.synthesis.search_kernels import (
     World,
 )
 
-SLICE = 500_000  # relaxations between two reports of progress, about 50 ms
+# Relaxations between two reports of progress, about 50 ms.
+SLICE = 500_000
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def place_jobs(
     """Find a tree of links for every job, in this order; the TEN then has them taken out."""
     net = jobs.net
     columns = jobs.columns(order, release, minimal)
+    # At least one tree fits, as it has fewer transfers than there are devices.
     capacity = int(jobs.hops * 1.02) + len(jobs.destination) + len(net.first)
     routes = _empty_routes(len(jobs), capacity)
     work = work_for(net)
@@ -106,6 +108,7 @@ def place_jobs(
 
 def trees_of(routes: Routes, order: Ints, work: int) -> Placed:
     """The trees of all jobs, job by job, where routes are those of the jobs in an order."""
+    # Routes come in the order of placing: what belongs to a job is put where the job stands.
     begin = np.empty_like(routes.first)
     width = np.empty_like(routes.width)
     begin[order] = routes.first

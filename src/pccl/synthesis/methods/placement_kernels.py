@@ -40,6 +40,7 @@ def place(world: World, guide: Guide, begin: int, budget: int) -> tuple[int, int
         width = find_tree(world, guide, job)
         if width < 0:
             return job, STUCK
+        # Asked before anything is taken, since half a tree could not be given back.
         status = room_for(world, width)
         if status != DONE:
             # The job is searched for again, and counts once, however long the arrays are.
@@ -95,6 +96,7 @@ def room_for(world: World, width: int) -> int:
     if net.limited:
         for i in range(width):
             store = net.store[net.dst[work.tree[i]]]
+            # A stay begins one step and ends another.
             if store >= 0 and stores.count[store] + 2 >= stores.moment.shape[1]:
                 return STORE_FULL
     return DONE
