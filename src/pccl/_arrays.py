@@ -20,6 +20,7 @@ __all__ = [
     "compact",
     "count_within",
     "inverse",
+    "largest",
     "offsets_by_owner",
     "offsets_of",
     "stable_order",
@@ -101,6 +102,18 @@ def count_within(widths: Column) -> Ints:
     """
     offsets = offsets_of(widths)
     return np.arange(offsets[-1]) - np.repeat(offsets[:-1], widths)
+
+
+def largest(values: Column, most: int) -> Ints:
+    """Where the few largest values are, the largest first, of equal ones the first; zeros never count.
+
+    Examples
+    --------
+    >>> largest(np.array([3, 0, 5, 3]), 3).tolist(), largest(np.array([0, 1]), 3).tolist()
+    ([2, 0, 3], [1])
+    """
+    order = np.argsort(-values, kind="stable")[:most]
+    return order[values[order] > 0]
 
 
 def inverse(order: Column) -> Ints:

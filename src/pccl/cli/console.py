@@ -59,7 +59,7 @@ def print_facts(facts: Mapping[str, str]) -> None:
         console.print(line, soft_wrap=True)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], count: int) -> None:
     """Print `count` rows; columns whose name begins with ``>`` are aligned to the right.
 
     On a narrow terminal, numbers and the first column of words keep their width; other words and headers wrap.
@@ -156,8 +156,8 @@ def _live_line(watch: Watch, verbose: bool) -> Iterator[None]:
                 shown = text
 
         def log(entry: Any) -> None:
-            best = f"best {int(entry.best) / 1e6:,.2f} us, {entry.gap:.1%} above the bound"
-            line.update(task, best=best)
+            best = microseconds(entry.best, 2)
+            line.update(task, best=f"best {best} us, {entry.gap:.1%} above the bound")
             if verbose:
                 print_entry(entry)
 
@@ -173,7 +173,7 @@ def _logging(write: Callable[[str], None]) -> Callable[[Any], None]:
     def log(entry: Any) -> None:
         while header:
             write(header.pop())
-        best, bound = (f"{int(time) / 1e6:,.2f} us" for time in (entry.best, entry.bound))
+        best, bound = (f"{microseconds(time, 2)} us" for time in (entry.best, entry.bound))
         write(
             f"{entry.elapsed:>6.2f} s  {best:>12}  {bound:>12}  {entry.gap:>7.1%}  {entry.method}"
         )
@@ -196,6 +196,18 @@ def check_writable(path: Path, suffixes: Sequence[str], what: str) -> None:
         raise FormatError(f"cannot write {path}: {problem}")
 
 
+def rows_of(names: Iterable[str], columns: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Return what arrays of equal length hold, row by row, by the names of the columns."""
+    keys = list(names)
+    for values in zip(*(column.tolist() for column in columns), strict=True):
+        yield dict(zip(keys, values, strict=True))
+
+
+def microseconds(time: int, digits: int = 3) -> str:
+    """Return a time in picoseconds as people compare it: in microseconds, without the unit."""
+    return f"{int(time) / 1e6:,.{digits}f}"
+
+
 def counted(number: int, word: str) -> str:
     """Return the number and the word, which takes an s unless the number is one.
 
@@ -213,7 +225,7 @@ def _console() -> Any:
     return Console(markup=False, highlight=False, emoji=False)
 
 
-def _print_plain(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def _print_plain(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Columns as wide as their widest cell so far, so that even a very long table starts at once."""
     names = [name.removeprefix(">") for name in columns]
     widths = [len(name) for name in names]

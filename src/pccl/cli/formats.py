@@ -16,6 +16,7 @@ from pccl.cli.options import (
     format_options,
     given_options,
     json_option,
+    option,
     output_option,
     quiet_option,
 )
@@ -101,23 +102,11 @@ def check(file: Path, name: str | None, as_json: bool, quiet: bool, **flags: Any
     name="import",
 )
 @file_argument
-@click.option(
-    "-t", "--topology", metavar="TEXT", required=True, help="The network: mesh:8x8, or a file."
-)
-@click.option(
-    "-s", "--size", metavar="SIZE", required=True, help="Buffer of one rank with its unit: 8MiB."
-)
-@click.option(
-    "-g", "--group", metavar="NPUS", help="The NPU of each rank: 0-7, 0-56:8. Default: all NPUs."
-)
-@click.option(
-    "--members", metavar="RANKS", help="The ranks that the collective is for, if others only relay."
-)
-@click.option(
-    "--unroll",
-    is_flag=True,
-    help="Replace switches by direct links between the NPUs that they join.",
-)
+@option("-t --topology TEXT", "The network: mesh:8x8, or a file.", required=True)
+@option("-s --size SIZE", "Buffer of one rank with its unit: 8MiB.", required=True)
+@option("-g --group NPUS", "The NPU of each rank: 0-7, 0-56:8. Default: all NPUs.")
+@option("--members RANKS", "The ranks that the collective is for, if others only relay.")
+@option("--unroll", "Replace switches by direct links between the NPUs that they join.")
 @output_option("The .pccl file to write.")
 @quiet_option
 def import_(

@@ -62,22 +62,32 @@ def all_of(decorators: Iterable[Decorator]) -> Decorator:
     return decorate
 
 
+def option(usage: str, text: str, **more: Any) -> Decorator:
+    """Return an option, written as in the help: ``-o --output FILE``; without a word for its value it is a flag.
+
+    A word in small letters is the parameter of the function, where that is called otherwise.
+    """
+    *names, value = usage.split()
+    if not value.isupper():
+        return click.option(*names, value, is_flag=True, help=text, **more)
+    # Whatever is called so on the command line is read in the same way.
+    kind = {"FILE": FILE, "SHARE": SHARE}.get(value)
+    return click.option(*names, metavar=value, help=text, **{"type": kind} | more)
+
+
 file_argument = click.argument("file", type=FILE)
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document instead of text."
-)
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+json_option = option("--json as_json", "Print one JSON document instead of text.")
+quiet_option = option("-q --quiet", "Print nothing but errors.")
 
 
 def output_option(text: str, required: bool = True) -> Decorator:
     """The option that names the file to write."""
-    return click.option("-o", "--output", metavar="FILE", type=FILE, required=required, help=text)
+    return option("-o --output FILE", text, required=required)
 
 
 def format_option(file: str) -> Decorator:
     """The option that names a format; `file` says whose name tells the format if it is not given."""
-    text = f"One of those below. Default: what {file} ends with."
-    return click.option("-f", "--format", "name", metavar="NAME", help=text)
+    return option("-f --format name NAME", f"One of those below. Default: what {file} ends with.")
 
 
 def spelled(name: str) -> str:

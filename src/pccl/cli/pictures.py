@@ -8,7 +8,14 @@ from typing import Any
 import click
 
 from pccl.cli.console import check_writable, print_facts, watching
-from pccl.cli.options import command, file_argument, format_options, output_option, quiet_option
+from pccl.cli.options import (
+    command,
+    file_argument,
+    format_options,
+    option,
+    output_option,
+    quiet_option,
+)
 from pccl.reporting.figures import FIGURES, SUFFIXES, find_figure
 from pccl.reporting.figures import plot as draw
 
@@ -23,7 +30,7 @@ from pccl.reporting.figures import plot as draw
     "They are shown in docs/figures.md.",
 )
 @click.argument("file")
-@click.option("-k", "--kind", metavar="KIND", required=True, help=f"One of {', '.join(FIGURES)}.")
+@option("-k --kind KIND", f"One of {', '.join(FIGURES)}.", required=True)
 @output_option(f"The figure to write: {', '.join(SUFFIXES)}.")
 @format_options((figure, figure.options) for figure in FIGURES.values())
 @quiet_option
@@ -56,16 +63,14 @@ def plot(file: str, kind: str, output: Path, quiet: bool, **flags: Any) -> None:
 )
 @file_argument
 @output_option("The page to write, which ends with .html.")
-@click.option(
-    "--baseline",
-    "names",
-    metavar="NAME",
+@option(
+    "--baseline names NAME",
+    "A baseline to compare with. Repeatable. Default: all that take little time.",
     multiple=True,
-    help="A baseline to compare with. Repeatable. Default: all that take little time.",
 )
-@click.option("--no-baselines", is_flag=True, help="Compare with no baseline.")
-@click.option("--no-bound", is_flag=True, help="Prove no lower bound.")
-@click.option("--no-verify", is_flag=True, help="Do not check the algorithm first.")
+@option("--no-baselines", "Compare with no baseline.")
+@option("--no-bound", "Prove no lower bound.")
+@option("--no-verify", "Do not check the algorithm first.")
 @quiet_option
 def report(
     file: Path,

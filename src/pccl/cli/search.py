@@ -9,8 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import check_writable, print_facts, print_json, print_table, watching
-from pccl.cli.options import command, json_option, output_option, quiet_option, settings_options
+from pccl.cli.console import (
+    check_writable,
+    microseconds,
+    print_facts,
+    print_json,
+    print_table,
+    watching,
+)
+from pccl.cli.options import (
+    command,
+    json_option,
+    option,
+    output_option,
+    quiet_option,
+    settings_options,
+)
 from pccl.cli.show import describe
 from pccl.cli.task import read_task, task_options
 
@@ -33,8 +47,8 @@ if TYPE_CHECKING:
 @output_option("Write the algorithm to a .pccl file.", required=False)
 @json_option
 @quiet_option
-@click.option("-v", "--verbose", is_flag=True, help="Print what was found when, on stderr.")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of spec files and exit.")
+@option("-v --verbose", "Print what was found when, on stderr.")
+@option("--schema", "Print the JSON Schema of spec files and exit.")
 def synthesize(
     spec: Path | None, as_json: bool, quiet: bool, verbose: bool, schema: bool, **flags: Any
 ) -> None:
@@ -103,9 +117,7 @@ _COLUMNS = (
 )
 @task_options
 @settings_options
-@click.option(
-    "--sizes", metavar="FROM:TO", help="Compare at each power of two times FROM, up to TO: 1M:1G."
-)
+@option("--sizes FROM:TO", "Compare at each power of two times FROM, up to TO: 1M:1G.")
 @json_option
 def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -> None:
     """Set our algorithm beside baselines and the lower bound, given flags or a SPEC file.
@@ -187,7 +199,7 @@ def _shown(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
     return (
         str(comparison.algorithm.collectives[0].size),
         row.name,
-        f"{int(row.duration or 0) / 1e6:,.2f}",
+        microseconds(row.duration or 0, 2),
         f"{(row.algorithm_bandwidth or 0) / 1e9:,.2f}",
         f"{(row.bus_bandwidth or 0) / 1e9:,.2f}",
         "" if row.links_busy is None else f"{row.links_busy:.1%}",

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import counted, print_error, print_facts, print_json, print_line, print_table
-from pccl.cli.options import FILE, command, file_argument, json_option, quiet_option
+from pccl.cli.console import (
+    counted,
+    microseconds,
+    print_error,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+    rows_of,
+)
+from pccl.cli.options import FILE, command, file_argument, json_option, option, quiet_option
 from pccl.errors import PcclError, VerificationError
 
 if TYPE_CHECKING:
@@ -18,17 +27,18 @@ if TYPE_CHECKING:
 
 # Transfers that are shown without being asked for.
 _FEW = 60
-_COLUMNS = (
-    ">start us",
-    ">arrival us",
-    ">chunk",
-    "collective",
-    "from",
-    "to",
-    ">link",
-    ">bytes",
-    "receiver",
-)
+# Of a transfer: what JSON calls it, and what the table calls it.
+_COLUMNS = {
+    "start_ps": ">start us",
+    "arrival_ps": ">arrival us",
+    "chunk": ">chunk",
+    "collective": "collective",
+    "src": "from",
+    "dst": "to",
+    "link": ">link",
+    "bytes": ">bytes",
+    "reduce": "receiver",
+}
 
 
 @command(
@@ -37,12 +47,8 @@ _COLUMNS = (
     "pccl show a2a.pccl --transfers --json",
 )
 @file_argument
-@click.option(
-    "--transfers", is_flag=True, help=f"Print the transfers even if there are more than {_FEW}."
-)
-@click.option(
-    "--limit", metavar="N", type=click.IntRange(0), help="Print at most this many transfers."
-)
+@option("--transfers", f"Print the transfers even if there are more than {_FEW}.")
+@option("--limit N", "Print at most this many transfers.", type=click.IntRange(0))
 @json_option
 def show(file: Path, transfers: bool, limit: int | None, as_json: bool) -> None:
     """Summarize a .pccl file, and list its transfers in the order of time if they are few."""
@@ -62,7 +68,8 @@ def show(file: Path, transfers: bool, limit: int | None, as_json: bool) -> None:
     shown = min(count, most) if is_asked or count <= _FEW else 0
     if shown:
         click.echo()
-        print_table(_COLUMNS, _rows(algorithm, shown), shown)
+        rows = (_row(algorithm, row) for row in _by_time(algorithm, shown))
+        print_table(list(_COLUMNS.values()), rows, shown)
     if shown < count:
         which = "further transfers" if shown else "transfers"
         click.echo(
@@ -99,44 +106,34 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
     }
 
 
-def _rows(algorithm: Algorithm, count: int) -> Iterator[tuple[object, ...]]:
-    """The first transfers by start, as people read them."""
-    topology = algorithm.topology
-    for row in _by_time(algorithm, count):
-        collective = algorithm.collectives[row["collective"]].kind
-        if len(algorithm.collectives) > 1:
-            collective = f"{row['collective']} {collective}"
-        yield (
-            f"{row['start_ps'] / 1e6:,.3f}",
-            f"{row['arrival_ps'] / 1e6:,.3f}",
-            row["chunk"],
-            collective,
-            topology.device_text(row["src"]),
-            topology.device_text(row["dst"]),
-            row["link"],
-            row["bytes"],
-            "adds" if row["reduce"] else "keeps",
-        )
-
-
 def _by_time(algorithm: Algorithm, count: int) -> Iterator[dict[str, Any]]:
+    """The first transfers by start, as JSON has them."""
     import numpy as np
 
     t = algorithm.transfers
     order = np.lexsort((t.link, t.start))[:count]
-    columns: dict[str, Any] = {
-        "start_ps": t.start,
-        "arrival_ps": t.arrival,
-        "chunk": t.chunk,
-        "collective": algorithm.conditions.collective[t.chunk],
-        "src": t.src,
-        "dst": t.dst,
-        "link": t.link,
-        "bytes": t.bytes,
-        "reduce": t.reduce,
+    collective = algorithm.conditions.collective[t.chunk]
+    columns: Any = (
+        t.start, t.arrival, t.chunk, collective, t.src, t.dst, t.link, t.bytes, t.reduce,
+    )  # fmt: skip
+    return rows_of(_COLUMNS, (column[order] for column in columns))
+
+
+def _row(algorithm: Algorithm, row: dict[str, Any]) -> Iterable[object]:
+    """A transfer as people read it."""
+    device_text = algorithm.topology.device_text
+    number = row["collective"]
+    kind = algorithm.collectives[number].kind
+    shown = {
+        "start_ps": microseconds(row["start_ps"]),
+        "arrival_ps": microseconds(row["arrival_ps"]),
+        # A kind is not enough to tell several collectives apart.
+        "collective": kind if len(algorithm.collectives) == 1 else f"{number} {kind}",
+        "src": device_text(row["src"]),
+        "dst": device_text(row["dst"]),
+        "reduce": "adds" if row["reduce"] else "keeps",
     }
-    for values in zip(*(column[order].tolist() for column in columns.values()), strict=True):
-        yield dict(zip(columns, values, strict=True))
+    return (row | shown).values()
 
 
 @command("pccl verify a2a.pccl", "pccl verify *.pccl --json")
@@ -160,16 +157,12 @@ def verify(files: tuple[Path, ...], as_json: bool, quiet: bool) -> int:
             text = _check(file, result)
             if not (quiet or as_json):
                 print_line(f"{file}: correct: {text}")
-            continue
-        except VerificationError as error:
-            status = 1
-            problem = f"{file}: {error}"
         except PcclError as error:
-            status = 2
-            problem = str(error)
-        worst = max(worst, status)
-        result["error"] = problem
-        print_error(problem)
+            # Only what has been read can break a rule; other errors name the file themselves.
+            is_wrong = isinstance(error, VerificationError)
+            worst = max(worst, 1 if is_wrong else 2)
+            result["error"] = f"{file}: {error}" if is_wrong else str(error)
+            print_error(result["error"])
     if as_json:
         print_json({"files": results})
     return worst
@@ -182,17 +175,18 @@ def _check(file: Path, result: dict[str, Any]) -> str:
 
     algorithm = load(file)
     kinds = [collective.kind for collective in algorithm.collectives]
-    result["topology"] = algorithm.topology.name
-    result["collectives"] = kinds
-    result["chunks"] = len(algorithm.conditions)
-    result["transfers"] = len(algorithm.transfers)
+    result |= {
+        "topology": algorithm.topology.name,
+        "collectives": kinds,
+        "chunks": len(algorithm.conditions),
+        "transfers": len(algorithm.transfers),
+    }
     check(algorithm)
-    result["correct"] = True
-    result["duration_ps"] = int(algorithm.duration)
+    result |= {"correct": True, "duration_ps": int(algorithm.duration)}
     tasks = " and ".join(
         kind if number == 1 else f"{number} x {kind}" for kind, number in Counter(kinds).items()
     )
-    transfers = counted(len(algorithm.transfers), "transfer")
-    chunks = counted(len(algorithm.conditions), "chunk")
+    transfers = counted(result["transfers"], "transfer")
+    chunks = counted(result["chunks"], "chunk")
     work = f"{transfers} deliver {chunks} in {algorithm.duration_text}"
     return f"{tasks} on {algorithm.topology.name}; {work}"

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import print_facts, print_json, print_table
-from pccl.cli.options import SHARE, command, file_argument, json_option
+from pccl.cli.console import microseconds, print_facts, print_json, print_table, rows_of
+from pccl.cli.options import command, file_argument, json_option, option
 
 if TYPE_CHECKING:
-    from pccl._arrays import Ints
-    from pccl.analysis import SimulatedTransfers, Simulation
+    from pccl.analysis import Simulation
 
 # Busiest links and latest chunks that are named.
 _FEW = 3
 _INTERVALS = 10
+# What JSON calls the columns of simulated transfers, and what the table shows of them.
+_MOMENT = ("transfer", "chunk", "link", "start_ps", "free_ps", "arrival_ps")
 _COLUMNS = (">planned us", ">start us", ">free us", ">arrival us", ">chunk", "link")
 _SERVED = {"planned": "in the planned order", "fifo": "first come, first served"}
 
@@ -38,40 +39,12 @@ _SERVED = {"planned": "in the planned order", "fifo": "first come, first served"
     show_default=True,
     help="How links serve: in the planned order, or as chunks become ready.",
 )
-@click.option(
-    "--slow",
-    metavar="LINK=FACTOR",
-    multiple=True,
-    help="A link that takes so many times longer. Repeatable.",
-)
-@click.option(
-    "--jitter",
-    metavar="SHARE",
-    type=SHARE,
-    default=0.0,
-    help="Transmissions take up to this share longer: 10% or 0.1.",
-)
-@click.option(
-    "--seed", metavar="N", type=click.IntRange(0), default=0, help="For the jitter. Default: 0."
-)
-@click.option(
-    "-t",
-    "--topology",
-    metavar="TEXT",
-    help="A network with the same links whose figures count instead.",
-)
-@click.option(
-    "--chunk",
-    metavar="N",
-    type=int,
-    help="Print the transfers of this chunk, in the order of time.",
-)
-@click.option(
-    "--link",
-    metavar="N",
-    type=int,
-    help="Print the transfers over this link, in the order of time.",
-)
+@option("--slow LINK=FACTOR", "A link that takes so many times longer. Repeatable.", multiple=True)
+@option("--jitter SHARE", "Transmissions take up to this share longer: 10% or 0.1.", default=0.0)
+@option("--seed N", "For the jitter. Default: 0.", type=click.IntRange(0), default=0)
+@option("-t --topology TEXT", "A network with the same links whose figures count instead.")
+@option("--chunk N", "Print the transfers of this chunk, in the order of time.", type=int)
+@option("--link N", "Print the transfers over this link, in the order of time.", type=int)
 @json_option
 def simulate(
     file: Path,
@@ -94,13 +67,14 @@ def simulate(
     result = run(load(file), **options, slowdown=factors, topology=world)
     timelines = {}
     if chunk is not None:
-        timelines["chunk_timeline"] = list(_moments(result.chunk_timeline(chunk)))
+        timelines["chunk_timeline"] = list(rows_of(_MOMENT, result.chunk_timeline(chunk)))
     if link is not None:
-        timelines["link_timeline"] = list(_moments(result.link_timeline(link)))
+        timelines["link_timeline"] = list(rows_of(_MOMENT, result.link_timeline(link)))
+    said = _document(file, result)
     if as_json:
-        print_json(_document(file, result) | {"slowdown": factors} | options | timelines)
+        print_json(said | {"slowdown": factors} | options | timelines)
         return
-    print_facts(_facts(file, result))
+    print_facts(_facts(said, result))
     for timeline in timelines.values():
         click.echo()
         print_table(_COLUMNS, (_row(result, moment) for moment in timeline), len(timeline))
@@ -117,9 +91,12 @@ def _factor(text: str) -> tuple[int, float]:
 
 
 def _document(file: Path, result: Simulation) -> dict[str, Any]:
+    from pccl._arrays import largest
+
     topology = result.algorithm.topology
     planned = int(result.algorithm.duration)
     finish = int(result.finish)
+    shares = result.utilization
     over_time = result.utilization_over_time(_INTERVALS).tolist()
     return {
         "file": str(file),
@@ -127,7 +104,7 @@ def _document(file: Path, result: Simulation) -> dict[str, Any]:
         "planned_ps": planned,
         "finish_ps": finish,
         "finish_over_planned": finish / planned if planned else 1.0,
-        "utilization": float(result.utilization.mean()) if len(result.utilization) else 0.0,
+        "utilization": float(shares.mean()) if len(shares) else 0.0,
         "utilization_over_time": [round(share, 6) for share in over_time],
         "busiest_links": [
             {
@@ -135,63 +112,46 @@ def _document(file: Path, result: Simulation) -> dict[str, Any]:
                 "src": int(topology.src[link]),
                 "dst": int(topology.dst[link]),
                 "busy_ps": int(result.link_busy[link]),
-                "utilization": float(result.utilization[link]),
+                "utilization": float(shares[link]),
             }
-            for link in _largest(result.link_busy)
+            for link in largest(result.link_busy, _FEW).tolist()
         ],
         "latest_chunks": [
             {"chunk": chunk, "finish_ps": int(result.chunk_finish[chunk])}
-            for chunk in _largest(result.chunk_finish)
+            for chunk in largest(result.chunk_finish, _FEW).tolist()
         ],
     }
 
 
-def _facts(file: Path, result: Simulation) -> dict[str, str]:
+def _facts(said: dict[str, Any], result: Simulation) -> dict[str, str]:
+    """The same in words."""
     from pccl.units import time_text
 
-    planned = int(result.algorithm.duration)
-    finish = int(result.finish)
+    planned = said["planned_ps"]
+    finish = said["finish_ps"]
     change = f"{finish / planned - 1:+.1%}" if planned and finish != planned else "as planned"
     facts = {
-        "file": str(file),
-        "served": _SERVED[result.discipline],
+        "file": said["file"],
+        "served": _SERVED[said["discipline"]],
         "planned": time_text(planned),
         "finish": f"{time_text(finish)}, {change}",
     }
     if not len(result.algorithm.transfers):
         return facts
-    shares = result.utilization
-    over_time = " ".join(f"{share:.0%}" for share in result.utilization_over_time(_INTERVALS))
+    link_text = result.algorithm.topology.link_text
+    over_time = " ".join(f"{share:.0%}" for share in said["utilization_over_time"])
     busiest = [
-        f"{shares[link]:.1%} {result.algorithm.topology.link_text(link)}"
-        for link in _largest(result.link_busy)
+        f"{one['utilization']:.1%} {link_text(one['link'])}" for one in said["busiest_links"]
     ]
-    latest = [
-        f"{chunk} at {time_text(int(result.chunk_finish[chunk]))}"
-        for chunk in _largest(result.chunk_finish)
-    ]
-    facts["links"] = f"{shares.mean():.1%} busy on average; over time {over_time}"
+    latest = [f"{one['chunk']} at {time_text(one['finish_ps'])}" for one in said["latest_chunks"]]
+    facts["links"] = f"{said['utilization']:.1%} busy on average; over time {over_time}"
     facts["busiest"] = f"\n{'':<13}".join(busiest)
     facts["last chunks"] = ", ".join(latest)
     return facts
 
 
-def _largest(values: Ints) -> list[int]:
-    """Numbers of the few largest values, the largest first; of equal ones, the first."""
-    import numpy as np
-
-    few = np.argsort(-values, kind="stable")[:_FEW]
-    return [int(i) for i in few if values[i]]
-
-
-def _moments(timeline: SimulatedTransfers) -> Iterator[dict[str, int]]:
-    names = ("transfer", "chunk", "link", "start_ps", "free_ps", "arrival_ps")
-    for row in zip(*(column.tolist() for column in timeline), strict=True):
-        yield dict(zip(names, row, strict=True))
-
-
-def _row(result: Simulation, moment: dict[str, int]) -> tuple[object, ...]:
+def _row(result: Simulation, moment: dict[str, int]) -> Iterable[object]:
     planned = int(result.algorithm.transfers.start[moment["transfer"]])
     times = (planned, moment["start_ps"], moment["free_ps"], moment["arrival_ps"])
     link = result.algorithm.topology.link_text(moment["link"])
-    return *(f"{time / 1e6:,.3f}" for time in times), moment["chunk"], link
+    return *map(microseconds, times), moment["chunk"], link

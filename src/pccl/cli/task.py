@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.options import FILE, all_of, spelled
+from pccl.cli.options import FILE, all_of, option, spelled
 from pccl.collective.kinds import KINDS
 from pccl.settings import Settings
 
@@ -28,61 +28,36 @@ def _once(context: Any, parameter: Any, values: tuple[str, ...]) -> str | None: 
 
 
 _FLAGS = {
-    "topology": click.option(
-        "-t",
-        "--topology",
-        metavar="TEXT",
-        help="The network: mesh:8x8, or a file. See 'pccl topology'.",
+    "topology": option(
+        "-t --topology TEXT", "The network: mesh:8x8, or a file. See 'pccl topology'."
     ),
-    "collective": click.option(
-        "-c",
-        "--collective",
-        metavar="KIND",
+    "collective": option(
+        "-c --collective KIND", f"One of {', '.join(_BY_FLAGS)}.", multiple=True, callback=_once
+    ),
+    "size": option("-s --size SIZE", "Buffer of one NPU with its unit: 8MiB, 1GB, 4KiB."),
+    "group": option(
+        "-g --group RANKS",
+        "NPUs that take part: 0-7, 0-3,8, 0-56:8. Repeat it for several groups at once. Default: all.",
         multiple=True,
-        callback=_once,
-        help=f"One of {', '.join(_BY_FLAGS)}.",
     ),
-    "size": click.option(
-        "-s", "--size", metavar="SIZE", help="Buffer of one NPU with its unit: 8MiB, 1GB, 4KiB."
+    "mesh": option("--mesh DIMS", "Arrange the ranks row by row: dp=8,tp=8. Goes with --along."),
+    "along": option(
+        "--along DIM", "One collective per process group along this dimension of the mesh."
     ),
-    "group": click.option(
-        "-g",
-        "--group",
-        metavar="RANKS",
-        multiple=True,
-        help="NPUs that take part: 0-7, 0-3,8, 0-56:8. Repeat it for several groups at once. Default: all.",
+    "chunks": option(
+        "--chunks N", "Pieces every share is cut into. Default: the best.", type=click.IntRange(1)
     ),
-    "mesh": click.option(
-        "--mesh", metavar="DIMS", help="Arrange the ranks row by row: dp=8,tp=8. Goes with --along."
+    "dtype": option(
+        "--dtype TYPE",
+        "Type of the elements: float16, int32. Shares differ by one where they must. Default: bytes.",
     ),
-    "along": click.option(
-        "--along",
-        metavar="DIM",
-        help="One collective per process group along this dimension of the mesh.",
-    ),
-    "chunks": click.option(
-        "--chunks",
-        metavar="N",
-        type=click.IntRange(1),
-        help="Pieces every share is cut into. Default: the best.",
-    ),
-    "dtype": click.option(
-        "--dtype",
-        metavar="TYPE",
-        help="Type of the elements: float16, int32. Shares differ by one where they must. Default: bytes.",
-    ),
-    "root": click.option(
-        "--root",
-        metavar="NPU",
+    "root": option(
+        "--root NPU",
+        "Root of broadcast, reduce, scatter, gather. Default: the first.",
         type=click.IntRange(0),
-        help="Root of broadcast, reduce, scatter, gather. Default: the first.",
     ),
-    "cyclic": click.option(
-        "--cyclic",
-        is_flag=True,
-        default=None,
-        help="send-recv: the last member sends to the first.",
-    ),
+    # None, and not False, where it is not given: most collectives have no such parameter.
+    "cyclic": option("--cyclic", "send-recv: the last member sends to the first.", default=None),
 }
 # What a flag says about the one collective that flags describe.
 _OF_COLLECTIVE = ("size", "along", "chunks", "dtype", "root", "cyclic")

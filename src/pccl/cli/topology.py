@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pccl.cli.console import check_writable, counted, print_facts, print_json, print_table
-from pccl.cli.options import FILE, command, json_option
+from pccl.cli.options import command, json_option, option
 from pccl.errors import TopologyError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _FEW_SPEEDS = 4
     "pccl topology h100:2 --save h100.yaml",
 )
 @click.argument("text", nargs=-1)
-@click.option("--save", metavar="FILE", type=FILE, help="Write the network to .yaml or .json.")
+@option("--save FILE", "Write the network to .yaml or .json.")
 @json_option
 def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
     """Describe the network that TEXT stands for; without TEXT, list the networks that have a name.

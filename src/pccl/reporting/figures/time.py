@@ -10,7 +10,7 @@ from matplotlib import colormaps
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from pccl._arrays import Floats, Ints
+from pccl._arrays import Floats, Ints, largest
 from pccl.algorithm import Algorithm
 from pccl.algorithm.holding import held_time
 from pccl.analysis import baseline
@@ -164,9 +164,7 @@ def _draw_shares(paper: style.Paper, shares: Floats, last: float) -> None:
 def _busiest(algorithm: Algorithm, most: int) -> Ints:
     """Return the links that are held longest, ordered by the devices that they join."""
     topology = algorithm.topology
-    busy = algorithm.transfers.link_busy
-    used = np.flatnonzero(busy)
-    chosen = used[np.argsort(-busy[used], kind="stable")[:most]]
+    chosen = largest(algorithm.transfers.link_busy, most)
     return chosen[np.lexsort((chosen, topology.dst[chosen], topology.src[chosen]))]
 
 

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from pccl._arrays import Column, Indices
+from pccl._arrays import Column, Indices, largest
 from pccl.algorithm import Algorithm
 from pccl.analysis import Comparison, ComparisonRow
 from pccl.reporting.page.data import Load, Sample, chunk_finish, latest_chunks
@@ -115,7 +115,6 @@ def busiest_links(algorithm: Algorithm) -> str:
     """The links that are held longest."""
     topology = algorithm.topology
     shares = algorithm.utilization
-    order = np.argsort(-shares, kind="stable")[:_LISTED]
     rows = {
         link: (
             topology.device_text(topology.src[link]),
@@ -124,7 +123,7 @@ def busiest_links(algorithm: Algorithm) -> str:
             str(BytesPerSecond(topology.bandwidth[link])),
             str(Picoseconds(topology.latency[link])),
         )
-        for link in order[shares[order] > 0].tolist()
+        for link in largest(shares, _LISTED).tolist()
     }
     names = ("From", "To", "Busy", "Bandwidth", "Latency")
     return _numbered_table("The busiest links", "link", names, rows, numbers_from=3)

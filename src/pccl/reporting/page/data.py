@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pccl._arrays import Column, Indices, Ints, count_within, stable_order
+from pccl._arrays import Column, Indices, Ints, count_within, largest, stable_order
 from pccl.algorithm import Algorithm
 from pccl.algorithm.holding import held_time
 from pccl.reporting.groups import process_groups, shortened
@@ -136,9 +136,7 @@ def sample(algorithm: Algorithm, *, most: int = MOST_TRANSFERS, seed: int = 0) -
 
 def latest_chunks(algorithm: Algorithm, most: int) -> Ints:
     """Return the chunks that are done last, the very last first; those that never move are left out."""
-    finish = chunk_finish(algorithm)
-    few = np.argsort(-finish, kind="stable")[:most]
-    return few[finish[few] > 0]
+    return largest(chunk_finish(algorithm), most)
 
 
 def chunk_finish(algorithm: Algorithm) -> Ints:
