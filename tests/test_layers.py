@@ -16,6 +16,7 @@ FOUNDATION = {
     "_files",
     "_heap_kernels",
     "_kernels",
+    "_lazy",
     "_version",
     "errors",
     "units",

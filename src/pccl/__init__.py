@@ -8,9 +8,9 @@ Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy a
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pccl._lazy import lazy_names
 from pccl._version import __version__
 from pccl.errors import (
     CollectiveError,
@@ -152,17 +152,7 @@ __all__ = [
     "verify",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"pccl.{name}")
-    if name in __all__:
-        for package in _PACKAGES:
-            module = import_module(f"pccl.{package}")
-            if name in module.__all__:
-                globals()[name] = getattr(module, name)
-                return globals()[name]
-    raise AttributeError(f"module 'pccl' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, __all__, _PACKAGES)
 
 
 def __dir__() -> list[str]:

@@ -21,6 +21,7 @@ __all__ = [
     "Picoseconds",
     "Size",
     "Time",
+    "largest_unit",
     "parse",
     "size_text",
     "time_text",
@@ -49,7 +50,7 @@ class Quantity(int):
     word: ClassVar[str]
     units: ClassVar[dict[str, int | Fraction]]
     suggestion: ClassVar[str]
-    shown: ClassVar[tuple[tuple[tuple[str, int], ...], ...]]
+    shown: ClassVar[tuple[str, ...]]
 
     def __str__(self) -> str:
         """Exact text that reads back as the same quantity: in the largest unit that takes at most six decimals.
@@ -58,14 +59,14 @@ class Quantity(int):
         """
         for units in self.shown:
             exact = []
-            for unit, factor in units:
-                scaled = Fraction(int(self), factor)
+            for unit in units.split():
+                scaled = int(self) / Fraction(self.units[unit])
                 text = f"{float(scaled):.6f}".rstrip("0").rstrip(".")
                 if scaled >= 1 and Fraction(text) == scaled:
                     exact.append((len(text.partition(".")[2]), text + unit))
             if exact:
                 return min(exact, key=lambda found: found[0])[1]
-        return f"{int(self)}{self.shown[-1][0][0]}"
+        return f"{int(self)}{self.shown[-1]}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({int(self)})"
@@ -87,13 +88,7 @@ class Bytes(Quantity):
         **{letter: _BINARY[f"{letter.upper()}i"] for letter in "KMGTPkmg"},
     }
     suggestion = "B, KiB or MiB"
-    shown = (
-        (("TiB", 2**40), ("TB", 10**12)),
-        (("GiB", 2**30), ("GB", 10**9)),
-        (("MiB", 2**20), ("MB", 10**6)),
-        (("KiB", 2**10), ("kB", 10**3)),
-        (("B", 1),),
-    )
+    shown = ("TiB TB", "GiB GB", "MiB MB", "KiB kB", "B")
 
 
 class Picoseconds(Quantity):
@@ -114,7 +109,7 @@ class Picoseconds(Quantity):
         "s": 10**12,
     }
     suggestion = "ns or us"
-    shown = ((("s", 10**12),), (("ms", 10**9),), (("us", 10**6),), (("ns", 10**3),), (("ps", 1),))
+    shown = ("s", "ms", "us", "ns", "ps")
 
 
 class BytesPerSecond(Quantity):
@@ -133,11 +128,7 @@ class BytesPerSecond(Quantity):
         for unit, divisor in (("B/s", 1), ("bps", 8), ("b/s", 8))
     }
     suggestion = "GB/s, GiB/s or Gbps"
-    shown = (
-        (("GB/s", 10**9), ("GiB/s", 2**30)),
-        (("MB/s", 10**6), ("MiB/s", 2**20)),
-        (("B/s", 1),),
-    )
+    shown = ("GB/s GiB/s", "MB/s MiB/s", "B/s")
 
 
 Size: TypeAlias = str | Bytes
@@ -222,10 +213,8 @@ def time_text(time: int) -> str:
     """
     if not time:
         return "0 us"
-    for ((unit, factor),) in Picoseconds.shown[:-1]:
-        if time >= factor:
-            return f"{time / factor:,.2f} {unit}"
-    return f"{int(time)} ps"
+    factor, unit = largest_unit(Picoseconds, time)
+    return f"{int(time)} ps" if factor == 1 else f"{time / factor:,.2f} {unit}"
 
 
 def size_text(size: int) -> str:
@@ -236,7 +225,21 @@ def size_text(size: int) -> str:
     >>> size_text(3_900), size_text(12)
     ('3.8 KiB', '12B')
     """
-    for (unit, factor), _ in Bytes.shown[:-1]:
-        if size >= factor:
-            return f"{size / factor:,.1f} {unit}"
-    return str(Bytes(size))
+    factor, unit = largest_unit(Bytes, size)
+    return str(Bytes(size)) if factor == 1 else f"{size / factor:,.1f} {unit}"
+
+
+def largest_unit(kind: type[Quantity], amount: int) -> tuple[int, str]:
+    """Return the largest unit that an amount is at least one of, otherwise the smallest: its factor and its name.
+
+    Examples
+    --------
+    >>> largest_unit(Picoseconds, 19_531_250), largest_unit(Bytes, 0)
+    ((1000000, 'us'), (1, 'B'))
+    """
+    for units in kind.shown:
+        unit = units.split()[0]
+        factor = int(kind.units[unit])
+        if amount >= factor:
+            break
+    return factor, unit

@@ -13,8 +13,9 @@ registry      the classes by name, collectives from plain data, and the conditio
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pccl._lazy import lazy_names
 
 if TYPE_CHECKING:
     from pccl.collective.base import Collective
@@ -34,17 +35,6 @@ if TYPE_CHECKING:
     from pccl.collective.groups import DeviceMesh, device_mesh, format_group, parse_group
     from pccl.collective.layout import BufferLayout, Promise
     from pccl.collective.registry import COLLECTIVES, collective_from_dict, compile_conditions
-
-_MODULES = (
-    "groups",
-    "conditions",
-    "layout",
-    "base",
-    "collectives",
-    "exchanges",
-    "custom",
-    "registry",
-)
 
 __all__ = [
     "COLLECTIVES",
@@ -72,13 +62,9 @@ __all__ = [
     "parse_group",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # The command line names the kinds in its help, and must not wait for NumPy, which everything else needs.
-    if name in __all__:
-        for module in _MODULES:
-            found = vars(import_module(f"pccl.collective.{module}"))
-            if name in found:
-                globals()[name] = found[name]
-                return found[name]
-    raise AttributeError(f"module 'pccl.collective' has no attribute {name!r}")
+# The command line names the kinds in its help, and must not wait for NumPy, which everything else needs.
+__getattr__ = lazy_names(
+    __name__,
+    __all__,
+    ("groups", "conditions", "layout", "base", "collectives", "exchanges", "custom", "registry"),
+)

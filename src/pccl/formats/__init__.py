@@ -18,8 +18,9 @@ Each of the others is a format, or several, declared in its ``__init__``::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pccl._lazy import lazy_names
 from pccl.formats.format import Format, Option
 from pccl.formats.registry import FORMATS, CheckResult, check, export, find_format
 
@@ -37,10 +38,5 @@ __all__ = [
     "import_msccl",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "import_msccl":  # not before it is needed: it takes NumPy and more
-        from pccl.formats.msccl.importer import import_msccl
-
-        return import_msccl
-    raise AttributeError(f"module 'pccl.formats' has no attribute {name!r}")
+# Not before it is needed: it takes NumPy and more.
+__getattr__ = lazy_names(__name__, __all__, ("msccl.importer",))

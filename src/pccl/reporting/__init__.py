@@ -7,9 +7,9 @@ layouts/   arrange(): where devices and links are drawn, for both of them
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pccl._lazy import lazy_names
 from pccl.reporting.figures import plot
 
 if TYPE_CHECKING:
@@ -18,10 +18,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Drawing", "Frame", "arrange", "plot", "report"]
 
-
-def __getattr__(name: str) -> Any:
-    # Listing figures for the command line must not wait for NumPy, which everything else needs.
-    if name in __all__:
-        package = "page" if name == "report" else "layouts"
-        return getattr(import_module(f"pccl.reporting.{package}"), name)
-    raise AttributeError(f"module 'pccl.reporting' has no attribute {name!r}")
+# Listing figures for the command line must not wait for NumPy, which everything else needs.
+__getattr__ = lazy_names(__name__, __all__, ("page", "layouts"))

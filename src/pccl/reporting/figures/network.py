@@ -20,6 +20,7 @@ from pccl.reporting.figures import style
 from pccl.reporting.groups import process_groups
 from pccl.reporting.layouts import Frame, arrange
 from pccl.reporting.layouts.drawing import points_along
+from pccl.reporting.layouts.sketch import directions, lengths
 from pccl.topology import Topology
 from pccl.topology.core import ABSENT, SWITCH
 from pccl.units import BytesPerSecond
@@ -262,9 +263,8 @@ class _Canvas:
         add = self.paper.axes.add_collection
         add(LineCollection(lines, colors=colours, linewidths=widths, zorder=1, gid="links"))
         if len(pointed):
-            way = tips - ends
-            ahead = way / np.maximum(np.hypot(way[:, 0], way[:, 1]), 1e-9)[:, None]
-            aside = np.stack([ahead[:, 1], -ahead[:, 0]], axis=1) * 0.42 * size
+            ahead, left = directions(tips - ends)
+            aside = left * 0.42 * size
             base = tips - size * ahead
             triangles = list(np.stack([tips, base + aside, base - aside], axis=1))
             faces = colours[heads]
@@ -300,9 +300,8 @@ class _Canvas:
     def _distance_to_rim(self, points: Floats, devices: Any) -> Floats:
         """Return, per line and point, how far the point is outside of the device of the line; inside is negative."""
         drawing = self.drawing
-        centres = np.stack([drawing.x[devices], drawing.y[devices]], axis=1)
-        apart = points - centres[:, None, :]
-        circle = np.hypot(apart[..., 0], apart[..., 1]) - drawing.radius
+        apart = points - drawing.xy[devices][:, None]
+        circle = lengths(apart) - drawing.radius
         square = np.abs(apart).max(axis=2) - _HALF_SIDE * drawing.radius
         is_switch = drawing.topology.kind[devices] == SWITCH
         return np.asarray(np.where(is_switch[:, None], square, circle))

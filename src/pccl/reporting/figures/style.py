@@ -17,7 +17,6 @@ from matplotlib.lines import Line2D
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
 from pccl.reporting.groups import ProcessGroup, shortened
-from pccl.units import Picoseconds
 
 # Okabe and Ito's colours, which differ for all kinds of colour vision; after the eighth they start again.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -177,13 +176,6 @@ def subtitle_of(algorithm: Algorithm) -> str:
 def name_of(name: str) -> str:
     """Return the name of a network, as long as there is room for it."""
     return shortened(name, _LONGEST_NAME)
-
-
-def time_unit(time: int) -> tuple[int, str]:
-    """Return picoseconds in the unit to show times up to this one in, and its name."""
-    # Nothing at all takes no time, in picoseconds.
-    fitting = ((factor, unit) for ((unit, factor),) in Picoseconds.shown if time >= factor)
-    return next(fitting, (1, "ps"))
 
 
 def readable_on(colour: str) -> str:

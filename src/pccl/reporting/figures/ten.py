@@ -8,12 +8,13 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from pccl._arrays import Floats, Ints
+from pccl._arrays import Column, Floats, Ints
 from pccl.algorithm import Algorithm
 from pccl.collective import Conditions
 from pccl.errors import PcclError
 from pccl.reporting.figures import style
-from pccl.units import time_text
+from pccl.reporting.layouts.sketch import points
+from pccl.units import Picoseconds, largest_unit, time_text
 
 _MOST_DEVICES = 24
 _MOST_MOMENTS = 24
@@ -30,7 +31,7 @@ def draw(algorithm: Algorithm) -> Figure:
     devices = algorithm.topology.num_devices
     moments = np.unique(np.concatenate([[0], t.start, t.arrival]))
     _check_size(algorithm, len(moments))
-    factor, unit = style.time_unit(int(moments[-1]))
+    factor, unit = largest_unit(Picoseconds, int(moments[-1]))
     number_of_chunk, names = _chunk_names(algorithm.conditions)
     handles = style.handles_in_colours(dict(enumerate(names)))
     handles.append(style.handle("link at that time", style.PALE))
@@ -60,8 +61,7 @@ def draw(algorithm: Algorithm) -> Figure:
         zorder=3,
         gid="nodes",
     )
-    begin = np.stack([t.start / factor, t.src], axis=1)
-    end = np.stack([t.arrival / factor, t.dst], axis=1)
+    ways = _ways(t.start / factor, t.src, t.arrival / factor, t.dst)
     arrow = {
         "arrowstyle": "-|>",
         "linewidth": 1.5,
@@ -69,17 +69,16 @@ def draw(algorithm: Algorithm) -> Figure:
         "shrinkB": 2.2,
         "mutation_scale": 8,
     }
-    for chunk, a, b in zip(t.chunk.tolist(), begin, end, strict=True):
+    for chunk, (begin, end) in zip(t.chunk.tolist(), ways, strict=True):
         colour = style.colour_of(number_of_chunk[chunk])
-        axes.annotate("", b, a, zorder=4, arrowprops=arrow | {"color": colour})
+        axes.annotate("", end, begin, zorder=4, arrowprops=arrow | {"color": colour})
     # Arrows have no id in the file; these lines, which cannot be seen, have.
-    ways = list(np.stack([begin, end], axis=1))
     axes.add_collection(LineCollection(ways, alpha=0.0, gid="transfers"))
     if len(t) <= _MOST_LABELS:
         inch = np.array([last / width or 1.0, devices / paper.height])
         look = {"fontsize": 6, "ha": "center", "va": "center", "zorder": 5}
         patch = style.white_patch("round,pad=0.12")
-        for chunk, place in zip(t.chunk.tolist(), _label_places(begin, end, inch), strict=True):
+        for chunk, place in zip(t.chunk.tolist(), _label_places(ways, inch), strict=True):
             axes.text(*place, str(chunk), bbox=patch, **look)
     is_switch = algorithm.topology.is_switch
     names = [f"switch {i}" if is_switch(i) else f"NPU {i}" for i in range(devices)]
@@ -150,18 +149,22 @@ def _arcs(algorithm: Algorithm, moments: Ints, factor: int) -> list[Floats]:
     # A link that would arrive after the end is left out.
     moment, link = np.nonzero(travel <= (moments[-1] - moments)[:, None])
     start = moments[moment]
-    begin = np.stack([start / factor, topology.src[link]], axis=1)
-    end = np.stack([(start + travel[link]) / factor, topology.dst[link]], axis=1)
-    return list(np.stack([begin, end], axis=1))
+    end = (start + travel[link]) / factor
+    return _ways(start / factor, topology.src[link], end, topology.dst[link])
 
 
-def _label_places(begin: Floats, end: Floats, inch: Floats) -> list[Floats]:
+def _ways(start: Floats, src: Column, end: Floats, dst: Column) -> list[Floats]:
+    """Return lines from one device and time to another, each as two points."""
+    return list(np.stack([points(start, src), points(end, dst)], axis=1))
+
+
+def _label_places(ways: list[Floats], inch: Floats) -> list[Floats]:
     """Return a place on each arc, the first at which its label covers no other; `inch` is one on both axes."""
     room = inch * (0.17, 0.13)
     placed: list[Floats] = []
-    for a, b in zip(begin, end, strict=True):
+    for begin, end in ways:
         for share in _PLACES:
-            place = a + share * (b - a)
+            place = begin + share * (end - begin)
             if all(np.any(np.abs(place - other) > room) for other in placed):
                 break
         placed.append(place)

@@ -17,7 +17,7 @@ from pccl.analysis import baseline
 from pccl.errors import PcclError
 from pccl.reporting.figures import style
 from pccl.reporting.groups import process_groups
-from pccl.units import whole
+from pccl.units import Picoseconds, largest_unit, whole
 
 # Three of these and eight colours repeat after 24 runs.
 _LINES = ("solid", "dashed", "dotted")
@@ -50,7 +50,7 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
         6.0, 3.0, "Links that are busy over time", subtitle, handles, left=0.7, bottom=0.55
     )
     last = max(int(run.duration) for run in runs.values())
-    factor, unit = style.time_unit(last)
+    factor, unit = largest_unit(Picoseconds, last)
     highest = 0.0
     for run, look in zip(runs.values(), looks, strict=True):
         t = run.transfers
@@ -106,7 +106,7 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
         bottom=0.55,
     )
     duration = int(algorithm.duration)
-    factor, unit = style.time_unit(duration)
+    factor, unit = largest_unit(Picoseconds, duration)
     note = ""
     if one_by_one:
         _draw_bars(paper, row, start / factor, hold / factor, group)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pccl._arrays import Bools, Floats, Ints, count_within, inverse
 from pccl.reporting.layouts import npus, switches
-from pccl.reporting.layouts.sketch import smallest_distance
+from pccl.reporting.layouts.sketch import directions, lengths, points, smallest_distance
 from pccl.topology import Topology
 from pccl.topology.core import ABSENT
 
@@ -108,11 +108,15 @@ class Drawing:
         """Left, top, right and bottom of all devices, frames and curves."""
         bent = points_along(self.curves()[self.rise != 0], np.linspace(0, 1, 17))
         corners = [((f.left, f.top), (f.right, f.bottom)) for f in self.frames]
-        centres = np.stack([self.x, self.y], axis=1)
-        points = np.concatenate([centres, bent.reshape(-1, 2), np.reshape(corners, (-1, 2))])
-        left, top = points.min(axis=0).tolist()
-        right, bottom = points.max(axis=0).tolist()
+        all_points = np.concatenate([self.xy, bent.reshape(-1, 2), np.reshape(corners, (-1, 2))])
+        left, top = all_points.min(axis=0).tolist()
+        right, bottom = all_points.max(axis=0).tolist()
         return left, top, right, bottom
+
+    @property
+    def xy(self) -> Floats:
+        """Per device: its centre."""
+        return points(self.x, self.y)
 
     def curves(self, gap: float | Floats = 0.0) -> Floats:
         """Per link: start, two control points and end of its cubic Bézier curve, as an array (links, 4, 2).
@@ -127,10 +131,10 @@ class Drawing:
         >>> arrange(line(2)).curves(gap=0.1)[0].tolist()
         [[0.0, 0.05], [0.333, 0.05], [0.667, 0.05], [1.0, 0.05]]
         """
-        xy = np.stack([self.x, self.y], axis=1)
+        start = self.xy[self.topology.src]
+        end = self.xy[self.topology.dst]
         shift = np.asarray(gap * (self.lane + 0.5), np.float64)
-        ends = xy[self.topology.src], xy[self.topology.dst]
-        return _bezier_curves(*ends, self.rise, self.wraps, shift).round(3)
+        return _bezier_curves(start, end, self.rise, self.wraps, shift).round(3)
 
 
 def arrange(topology: Topology) -> Drawing:
@@ -158,12 +162,11 @@ def arrange(topology: Topology) -> Drawing:
         left, top = (exact[devices].min(axis=0) - sketch.room).round(3).tolist()
         right, bottom = (exact[devices].max(axis=0) + sketch.room).round(3).tolist()
         frames.append(Frame(label, left, top, right, bottom, label_below))
-    if sketch.arcs is None:
+    rise = sketch.arcs
+    if rise is None:
         rise = _rises_round_devices(topology, xy, radius)
-        wraps = np.zeros(topology.num_links, np.bool_)
-    else:
-        rise = sketch.arcs
-        wraps = rise != 0
+    # Only families that know their links have links that lead round.
+    wraps = (rise != 0) & (sketch.arcs is not None)
     # The number of each link among those with the same ends.
     ends = topology.src.astype(np.int64) * topology.num_devices + topology.dst
     _, parallel = np.unique(ends, return_counts=True)
@@ -186,11 +189,8 @@ def _bezier_curves(start: Floats, end: Floats, rise: Floats, wraps: Bools, shift
 
     The control points are `rise` to the left of the way. All of the curve is moved by `shift` to the right.
     """
-    way = end - start
-    length = np.hypot(way[:, 0], way[:, 1])
-    ahead = way / np.maximum(length, 1e-9)[:, None]
-    # Downwards is where y grows.
-    left = np.stack([ahead[:, 1], -ahead[:, 0]], axis=1)
+    length = lengths(end - start)
+    ahead, left = directions(end - start)
     start = start - shift[:, None] * left
     end = end - shift[:, None] * left
     # Arcs set out away from the other end, so as to pass beside the devices of their row.
@@ -242,8 +242,7 @@ def _bow(start: Floats, end: Floats, others: Floats, middle: Floats, room: float
     rises = outwards * max(1.0, 0.22 * length) * _BOWS / 0.75
     straight = np.zeros_like(rises)
     curves = _bezier_curves(start[None], end[None], rises, straight != 0, straight)
-    points = points_along(curves, _SAMPLES)
-    squares = ((points[:, :, None] - others) ** 2).sum(axis=3)
-    clear = np.sqrt(squares.min(axis=(1, 2)))
+    apart = points_along(curves, _SAMPLES)[:, :, None] - others
+    clear = np.sqrt((apart**2).sum(axis=3).min(axis=(1, 2)))
     fine = np.flatnonzero(clear > room)
     return float(rises[fine[0] if len(fine) else np.argmax(clear)])

@@ -8,7 +8,7 @@ from math import gcd
 import numpy as np
 
 from pccl._arrays import Floats, Ints
-from pccl.reporting.layouts.sketch import Sketch, circle, hops_from, pairs_of, row
+from pccl.reporting.layouts.sketch import Sketch, circle, hops_from, lengths, pairs_of, points, row
 from pccl.topology import Topology
 
 # How far apart the columns and rows of a slanted plane are.
@@ -138,7 +138,7 @@ def _line(devices: int) -> Floats:
         return row(devices)
     columns = int(np.ceil(np.sqrt(1.6 * devices)))
     y, x = np.divmod(np.arange(devices), columns)
-    return np.stack([np.where(y % 2, columns - 1 - x, x), y], axis=1).astype(np.float64)
+    return points(np.where(y % 2, columns - 1 - x, x), y).astype(np.float64)
 
 
 def _spread(devices: int, pairs: Ints) -> Floats:
@@ -171,13 +171,13 @@ def _first_guess(hops: Floats) -> Floats:
     number = np.arange(len(xy))
     turn = number * np.pi * (3 - np.sqrt(5))
     out = np.sqrt(number / len(xy))
-    return np.asarray(xy + 0.15 * out[:, None] * np.stack([np.cos(turn), np.sin(turn)], axis=1))
+    return np.asarray(xy + 0.15 * out[:, None] * points(np.cos(turn), np.sin(turn)))
 
 
 def _improved(xy: Floats, hops: Floats) -> Floats:
     """Move every device to where the others, each at the wanted distance, would have it on average."""
     delta = xy[:, None, :] - xy[None, :, :]
-    length = np.maximum(np.hypot(delta[..., 0], delta[..., 1]), 1e-6)
+    length = np.maximum(lengths(delta), 1e-6)
     weight = 1 / np.maximum(hops, 0.5) ** 2
     np.fill_diagonal(weight, 0)
     pull = weight * hops / length

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pccl._arrays import Bools, Floats, Ints
+from pccl._arrays import Bools, Column, Floats, Ints
 from pccl.topology import Topology
 
 # Devices whose nearest neighbours are looked for.
@@ -43,7 +43,7 @@ class Sketch:
 
 def pairs_of(topology: Topology) -> Ints:
     """Return devices that are joined, in either direction or both: rows of two, the smaller number first, each once."""
-    ends = np.stack([topology.src, topology.dst], axis=1).astype(np.int64)
+    ends = points(topology.src, topology.dst).astype(np.int64)
     return np.unique(np.sort(ends, axis=1), axis=0).reshape(-1, 2)
 
 
@@ -67,19 +67,36 @@ def hops_from(starts: Bools, pairs: Ints) -> Floats:
     return hops
 
 
+def points(x: Column, y: Column) -> Column:
+    """Return points with these coordinates, one per row."""
+    return np.stack([x, y], axis=1)
+
+
+def lengths(ways: Floats) -> Floats:
+    """Return how long ways are, given as pairs of coordinates along the last axis."""
+    return np.asarray(np.hypot(ways[..., 0], ways[..., 1]))
+
+
+def directions(ways: Floats) -> tuple[Floats, Floats]:
+    """Return vectors of length 1 along ways, and to the left of them; no way at all has no direction."""
+    ahead = ways / np.maximum(lengths(ways), 1e-9)[:, None]
+    # Downwards is where y grows.
+    return ahead, points(ahead[:, 1], -ahead[:, 0])
+
+
 def circle(count: int, apart: float = 1.0, least: float = 0.0) -> Floats:
     """Return points around the origin, clockwise from the top, with neighbours so far `apart` or more."""
     radius = least
     if count > 1:
         radius = max(least, apart / 2 / np.sin(np.pi / count))
     angle = 2 * np.pi * np.arange(count) / max(count, 1)
-    return radius * np.stack([np.sin(angle), -np.cos(angle)], axis=1)
+    return radius * points(np.sin(angle), -np.cos(angle))
 
 
 def row(count: int, apart: float = 1.0, y: float = 0.0, middle: float = 0.0) -> Floats:
     """Return points side by side."""
     x = middle + (np.arange(count) - (count - 1) / 2) * apart
-    return np.stack([x, np.full(count, y)], axis=1)
+    return points(x, np.full(count, y))
 
 
 def smallest_distance(xy: Floats) -> float:

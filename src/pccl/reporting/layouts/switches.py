@@ -12,6 +12,7 @@ from pccl.reporting.layouts.sketch import (
     hops_from,
     pairs_of,
     places_of,
+    points,
     row,
     smallest_distance,
 )
@@ -39,7 +40,7 @@ def as_boxes(topology: Topology) -> Sketch | None:
     same_box = box[pairs[:, 0]] == box[pairs[:, 1]]
     # Links that lead round others take more room.
     room = 1.0 if np.any(both_npus & same_box) else 0.6
-    spans = [np.ptp(points, axis=0) for _, points in insides]
+    spans = [np.ptp(inside, axis=0) for _, inside in insides]
     size = np.max(spans, axis=0) + 2 * room + (0.7, 1.0)
     shared = np.flatnonzero(box == _SHARED)
     across, rows = _arrangement(topology, count, size, len(shared))
@@ -51,7 +52,7 @@ def as_boxes(topology: Topology) -> Sketch | None:
     rows_above = (rows + 1) // 2 if rows > 1 else 0
     xy = np.zeros((topology.num_devices, 2))
     frames = []
-    for number, (devices, points) in enumerate(insides):
+    for number, (devices, inside) in enumerate(insides):
         line, place = divmod(number, across)
         in_line = min(across, count - line * across)
         above = line < rows_above
@@ -61,10 +62,10 @@ def as_boxes(topology: Topology) -> Sketch | None:
         # Boxes above turn the side with their ports down, to the band.
         turned = above and (len(shared) > 0 or count == 2)
         if turned:
-            points = points * (1, -1)
-        middle = (points.min(axis=0) + points.max(axis=0)) / 2
+            inside = inside * (1, -1)
+        middle = (inside.min(axis=0) + inside.max(axis=0)) / 2
         centre = np.array([(place - (in_line - 1) / 2) * size[0], y + size[1] / 2])
-        xy[devices] = points - middle + centre
+        xy[devices] = inside - middle + centre
         frames.append((f"box {number}", devices, not turned))
     apart = max(1.2, 0.8 * width / max(len(shared), 1))
     xy[shared] = row(len(shared), apart, band if rows_above else 0.0)
@@ -115,7 +116,7 @@ def _levels(topology: Topology, pairs: Ints, home: Ints) -> Sketch | None:
     for leaf in leaves.tolist():
         npus = np.flatnonzero(home == leaf)
         y, x = np.divmod(np.arange(len(npus)), columns)
-        xy[npus] = np.stack([start + x, y], axis=1)
+        xy[npus] = points(start + x, y)
         start += min(columns, len(npus)) + 0.5
     width = start - 1.5
     height = max(1.5, 0.35 * width / top)
@@ -139,13 +140,13 @@ def _groups(topology: Topology, pairs: Ints, home: Ints) -> Sketch | None:
     if groups is None:
         return None
     insides = [_group(home, group) for group in groups]
-    room = 0.5 + max(float(np.abs(points).max()) for _, points in insides)
+    room = 0.5 + max(float(np.abs(inside).max()) for _, inside in insides)
     xy = np.zeros((topology.num_devices, 2))
     frames = []
     # Neighbouring frames do not touch, even if they are at a corner of each other.
     centres = circle(len(groups), 2 * np.sqrt(2) * room + 0.4)
-    for number, (devices, points) in enumerate(insides):
-        xy[devices] = centres[number] + points
+    for number, (devices, inside) in enumerate(insides):
+        xy[devices] = centres[number] + inside
         frames.append((f"group {number}", devices, False))
     return Sketch("groups", xy, tuple(frames))
 
@@ -189,7 +190,7 @@ def _boxes(topology: Topology) -> Ints | None:
 def _by_fastest_switch(topology: Topology, places: int) -> Ints | None:
     """Return NPUs grouped by the switch that each sends to at the highest rate, if all send to several switches."""
     up = np.flatnonzero((topology.src < places) & (topology.dst >= places))
-    homes = np.unique(np.stack([topology.src[up], topology.dst[up]], axis=1), axis=0)
+    homes = np.unique(points(topology.src[up], topology.dst[up]), axis=0)
     if places < 4 or np.any(np.bincount(homes[:, 0], minlength=places) < 2):
         return None
     order = up[np.lexsort((topology.dst[up], -topology.bandwidth[up], topology.src[up]))]
@@ -203,25 +204,21 @@ def _inside(topology: Topology, pairs: Ints, box: Ints, number: int) -> tuple[In
     devices = np.flatnonzero(box == number)
     npus = devices[devices < places_of(topology)]
     between = pairs[np.all(np.isin(pairs, npus), axis=1)]
-    points = row(len(npus))
+    rows = [row(len(npus))]
     if len(between):
-        points = sketch_of_pairs(len(npus), np.searchsorted(npus, between)).xy
-    left, top = points.min(axis=0)
-    right, bottom = points.max(axis=0)
+        rows = [sketch_of_pairs(len(npus), np.searchsorted(npus, between)).xy]
+    left, top = rows[0].min(axis=0)
+    right, bottom = rows[0].max(axis=0)
     width = max(float(right - left), 1.0)
     leads_out = np.unique(pairs[box[pairs[:, 0]] != box[pairs[:, 1]]])
     own = devices[len(npus) :]
     is_port = np.isin(own, leads_out)
-    order = [npus]
-    places = [points]
-    for switches, y in (
-        (own[is_port], top - 1.3),
-        (own[~is_port], bottom + max(1.3, 0.14 * width)),
-    ):
-        order.append(switches)
+    ports = own[is_port]
+    hubs = own[~is_port]
+    for switches, y in ((ports, top - 1.3), (hubs, bottom + max(1.3, 0.14 * width))):
         apart = max(1.0, width / max(len(switches), 1))
-        places.append(row(len(switches), apart, y, (left + right) / 2))
-    return np.concatenate(order), np.concatenate(places)
+        rows.append(row(len(switches), apart, y, (left + right) / 2))
+    return np.concatenate([npus, ports, hubs]), np.concatenate(rows)
 
 
 def _arrangement(topology: Topology, count: int, size: Floats, shared: int) -> tuple[int, int]:
@@ -267,7 +264,7 @@ def _fan(count: int, outwards: Floats) -> Floats:
     across = (x - (in_row - 1) / 2) * 0.8
     ahead = 1.0 + 0.75 * y
     angle = np.arctan2(outwards[0], -outwards[1])
-    return np.stack([across, -ahead], axis=1) @ _turn(angle)
+    return points(across, -ahead) @ _turn(angle)
 
 
 def _turn(angle: float) -> Floats:

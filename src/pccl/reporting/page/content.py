@@ -10,7 +10,7 @@ import numpy as np
 from pccl._arrays import Column, Indices, largest
 from pccl.algorithm import Algorithm
 from pccl.analysis import Comparison, ComparisonRow
-from pccl.reporting.page.data import Load, Sample, chunk_finish, latest_chunks
+from pccl.reporting.page.data import Load, Sample, chunk_finish
 from pccl.units import BytesPerSecond, Picoseconds, time_text
 
 # Collectives that are listed.
@@ -23,37 +23,34 @@ _BAR = '<td class="bar" aria-hidden="true">{}</td>'
 
 def title(algorithm: Algorithm) -> str:
     """What the page is about."""
-    kinds = list(dict.fromkeys(collective.kind for collective in algorithm.collectives))
-    first = ", ".join(kinds[:-1])
-    text = " and ".join(filter(None, [first, *kinds[-1:]]))
-    return f"{text or 'nothing'} on {algorithm.topology.name}"
+    *kinds, last = dict.fromkeys(collective.kind for collective in algorithm.collectives)
+    text = " and ".join(filter(None, [", ".join(kinds), last]))
+    return f"{text} on {algorithm.topology.name}"
 
 
 def asked(algorithm: Algorithm) -> str:
     """The network and the collectives."""
-    facts = algorithm.facts()
+    facts = {name: escape(text) for name, text in algorithm.facts().items()}
     listed = [str(collective) for collective in algorithm.collectives[:_SHOWN]]
-    if len(algorithm.collectives) > _SHOWN:
-        listed.append(f"and {len(algorithm.collectives) - _SHOWN:,} more")
+    more = len(algorithm.collectives) - _SHOWN
+    if more > 0:
+        listed.append(f"and {more:,} more")
     seconds = f"{algorithm.provenance.seconds:.3g} s"
     rows = {
-        "Network": escape(facts["topology"]),
+        "Network": facts["topology"],
         "Collectives": f'<ul class="plain">{_items(listed)}</ul>',
-        "Chunks": escape(facts["chunks"]),
-        "Transfers": escape(facts["transfers"]),
+        "Chunks": facts["chunks"],
+        "Transfers": facts["transfers"],
         # How the search came to it is of interest to few.
-        "Found in": f"<details><summary>{seconds}</summary>by {escape(facts['found by'])}</details>",
+        "Found in": f"<details><summary>{seconds}</summary>by {facts['found by']}</details>",
     }
-    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{text}</dd>' for name, text in rows.items())}</dl>"
+    return f"<dl>{_each('<dt>{}</dt><dd>{}</dd>', rows.items())}</dl>"
 
 
 def found(comparison: Comparison) -> str:
     """The figures that matter most."""
-    return "".join(
-        f'<div class="card"><h3>{escape(name)}</h3><p class="figure">{escape(figure)}</p>'
-        f"<p>{escape(text)}</p></div>"
-        for name, figure, text in _cards(comparison)
-    )
+    card = '<div class="card"><h3>{}</h3><p class="figure">{}</p><p>{}</p></div>'
+    return _each(card, (map(escape, texts) for texts in _cards(comparison)))
 
 
 def left_out(comparison: Comparison) -> str:
@@ -70,9 +67,7 @@ def left_out(comparison: Comparison) -> str:
 
 def command_list(commands: Sequence[tuple[str, str]]) -> str:
     """Commands, each with what it is for."""
-    return "".join(
-        f"<dt>{escape(what)}</dt><dd><code>{escape(line)}</code></dd>" for what, line in commands
-    )
+    return _each("<dt>{}</dt><dd><code>{}</code></dd>", (map(escape, pair) for pair in commands))
 
 
 def notes(algorithm: Algorithm, load: Load, shown: Sample, verified: bool) -> str:
@@ -125,8 +120,8 @@ def busiest_links(algorithm: Algorithm) -> str:
         )
         for link in largest(shares, _LISTED).tolist()
     }
-    names = ("From", "To", "Busy", "Bandwidth", "Latency")
-    return _numbered_table("The busiest links", "link", names, rows, numbers_from=3)
+    names = ("Link", "From", "To", "Busy", "Bandwidth", "Latency")
+    return _numbered_table("The busiest links", names, rows, numbers_from=3)
 
 
 def last_chunks(algorithm: Algorithm) -> str:
@@ -140,23 +135,22 @@ def last_chunks(algorithm: Algorithm) -> str:
             _ends(algorithm, conditions.sources(chunk)),
             _ends(algorithm, conditions.destinations(chunk)),
             str(transfers[chunk]),
-            time_text(int(finish[chunk])),
+            time_text(finish[chunk]),
         )
-        for chunk in latest_chunks(algorithm, _LISTED).tolist()
+        for chunk in largest(finish, _LISTED).tolist()
     }
-    names = ("Collective", "From", "To", "Transfers", "Done")
-    return _numbered_table("The chunks that are done last", "chunk", names, rows, numbers_from=4)
+    names = ("Chunk", "Collective", "From", "To", "Transfers", "Done")
+    return _numbered_table("The chunks that are done last", names, rows, numbers_from=4)
 
 
 def usage(algorithm: Algorithm, curve: Column) -> str:
     """The share of links that are busy in tenths of the time, for those who cannot see the curve."""
-    tenths = np.array_split(curve.sum(axis=0), _TENTHS)
     step = int(algorithm.duration) / _TENTHS
     rows = []
-    for k, part in enumerate(tenths):
-        share = float(part.mean()) if len(part) else 0.0
+    for k, part in enumerate(np.array_split(curve.sum(axis=0), _TENTHS)):
+        share = part.mean() if len(part) else 0.0
         when = f"{time_text(round(k * step))} to {time_text(round((k + 1) * step))}"
-        rows.append(f'<th scope="row">{when}</th>{_cells([f"{share:.1%}"])}')
+        rows.append(_row(when, [f"{share:.1%}"]))
     return _table("Share of links that are busy", ("Time", "Links busy"), rows)
 
 
@@ -180,10 +174,6 @@ def _cards(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
         yield "Bus bandwidth", f"{(ours.bus_bandwidth or 0) / 1e9:,.2f} GB/s", text
 
 
-def _items(texts: Sequence[str]) -> str:
-    return "".join(f"<li>{escape(text)}</li>" for text in texts)
-
-
 def _rival(comparison: Comparison, row: ComparisonRow, longest: int) -> str:
     name = row.name
     what = row.description
@@ -195,10 +185,8 @@ def _rival(comparison: Comparison, row: ComparisonRow, longest: int) -> str:
         name, what, speedup = "lower bound", "no algorithm is faster", ""
     time = int(row.duration or 0)
     bar = f'<span style="width:{100 * time / longest:.1f}%"></span>'
-    return (
-        f'<th scope="row" class="{kind}">{escape(name)}<span class="what">{escape(what)}</span></th>'
-        f"{_cells([time_text(time), speedup])}{_BAR.format(bar)}"
-    )
+    head = f'{escape(name)}<span class="what">{escape(what)}</span>'
+    return _row(head, [time_text(time), speedup], about=f' class="{kind}"') + _BAR.format(bar)
 
 
 def _ends(algorithm: Algorithm, devices: Indices) -> str:
@@ -208,45 +196,47 @@ def _ends(algorithm: Algorithm, devices: Indices) -> str:
 
 
 def _numbered_table(
-    caption: str,
-    what: str,
-    names: Sequence[str],
-    rows: Mapping[int, Sequence[str]],
-    numbers_from: int,
+    caption: str, names: Sequence[str], rows: Mapping[int, Sequence[str]], numbers_from: int
 ) -> str:
     """A table of links or chunks by number; the numbers become buttons once the script runs."""
     if not rows:
         return f"<p>{escape(caption)}: there are none.</p>"
+    what = names[0].lower()
     lines = [
-        f'<th scope="row" data-{what}="{number}">{number}</th>{_cells(cells, numbers_from)}'
+        _row(str(number), cells, numbers_from, f' data-{what}="{number}"')
         for number, cells in rows.items()
     ]
-    table = _table(caption, (what.capitalize(), *names), lines, numbers_from)
-    return f'<div class="scroll">{table}</div>'
+    return f'<div class="scroll">{_table(caption, names, lines, numbers_from)}</div>'
 
 
 def _table(
-    caption: str, names: Sequence[str], rows: Iterable[str], numbers_from: int = 1, end: str = ""
+    caption: str, names: Sequence[str], rows: Sequence[str], numbers_from: int = 1, end: str = ""
 ) -> str:
     """A table, of which the last columns are numbers; `end` is what follows the names of columns."""
-    head = "".join(
-        f'<th scope="col" class="{_kind(i, numbers_from)}">{escape(name)}</th>'
-        for i, name in enumerate(names)
-    )
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    head = _cells('th scope="col"', names, 0, numbers_from)
     return (
         f"<table><caption>{escape(caption)}</caption><thead><tr>{head}{end}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
+        f"<tbody>{_each('<tr>{}</tr>', zip(rows))}</tbody></table>"
     )
 
 
-def _cells(texts: Sequence[str], numbers_from: int = 1) -> str:
-    """The cells of a row after its first, which is its head."""
+def _row(head: str, texts: Sequence[str], numbers_from: int = 1, about: str = "") -> str:
+    """A row: its head, which is HTML, with attributes that say more `about` it, and its other cells."""
+    return f'<th scope="row"{about}>{head}</th>{_cells("td", texts, 1, numbers_from)}'
+
+
+def _cells(tag: str, texts: Sequence[str], first: int, numbers_from: int) -> str:
+    """Cells from this column on."""
     return "".join(
-        f'<td class="{_kind(i, numbers_from)}">{escape(text)}</td>'
-        for i, text in enumerate(texts, 1)
+        f'<{tag} class="{"number" if i >= numbers_from else ""}">{escape(text)}</{tag[:2]}>'
+        for i, text in enumerate(texts, first)
     )
 
 
-def _kind(column: int, numbers_from: int) -> str:
-    return "number" if column >= numbers_from else ""
+def _items(texts: Sequence[str]) -> str:
+    return _each("<li>{}</li>", (map(escape, [text]) for text in texts))
+
+
+def _each(template: str, rows: Iterable[Iterable[str]]) -> str:
+    """The template once for every row, filled with its texts, which are HTML."""
+    return "".join(template.format(*row) for row in rows)

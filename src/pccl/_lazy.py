@@ -1,0 +1,31 @@
+"""Names of a package that are loaded on first use, so that the command line does not wait for NumPy and Numba."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(package: str, names: Sequence[str], modules: Sequence[str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package: it finds these names in these modules, asked in this order.
+
+    A module that lists its own names in ``__all__`` is only asked for those.
+    """
+
+    def load(name: str) -> Any:
+        if name in names and name in modules:
+            return import_module(f"{package}.{name}")
+        for module in modules if name in names else ():
+            found = import_module(f"{package}.{module}")
+            if name in getattr(found, "__all__", vars(found)):
+                value = getattr(found, name)
+                # The next time it is an ordinary name, which costs nothing to look up.
+                setattr(sys.modules[package], name, value)
+                return value
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return load
