@@ -10,7 +10,7 @@ import pytest
 import pccl
 from pccl.network import calendar
 from pccl.synthesis import budget, search
-from pccl.synthesis.improve import retime
+from pccl.synthesis.improve import Improvement, retime
 from pccl.synthesis.methods import METHODS, EarliestArrival, PriceGuided
 from pccl.synthesis.problem import Problem
 from tests.synthesis.posing import pose
@@ -315,3 +315,28 @@ def test_chunks_that_are_given_stay():
     assert found.collectives[1].chunks == 2, (
         "more would not help: the other takes as long as it takes"
     )
+
+
+def test_an_improvement_is_called_because_the_registry_names_it(monkeypatch):
+    """What mends any schedule is tried on the best; the seeds of all attempts differ."""
+    aims = []
+
+    class Nothing(Improvement):
+        mends = True
+
+        def improved(self, schedule, aim):
+            aims.append(aim)
+            return schedule
+
+    class Refused(Nothing):
+        def applies(self, problem):
+            return False
+
+        def improved(self, schedule, aim):
+            raise AssertionError
+
+    monkeypatch.setattr(search, "IMPROVEMENTS", (Refused(), Nothing()))
+    found = pccl.synthesize(MESH, pccl.AllToAll("64kB", range(8), 4), seed=3)
+    pccl.verify(found)
+    assert len(aims) >= search.WORKERS
+    assert sorted(aim.seed for aim in aims) == list(range(4, 4 + len(aims)))

@@ -1,9 +1,9 @@
 """The search: phases that try methods and improve what they find, a budget for them, and the best so far.
 
 1. For one number of chunks after another, as long as more chunks gain time: the methods that promise most.
-2. Other routes for what is late in the best, also with more chunks.
-3. Other methods and knobs, and other routes for what is late in the best of them.
-4. Variations of the best: orders that it teaches, other routes.
+2. The best is mended, also with more chunks.
+3. Other methods and knobs, and the best of what they find is mended.
+4. Variations of the best, by all improvements in turn.
 
 It stops as soon as the best is proven to be good enough, nothing more is gained, or the budget is spent.
 """
@@ -24,10 +24,9 @@ from pccl.collective import Collective, compile_conditions
 from pccl.settings import Settings
 from pccl.synthesis.budget import TWO_PHASES, WORKERS, Budget, Enough, effort_of
 from pccl.synthesis.chunking import cut, numbers_of_chunks, pieces_of
-from pccl.synthesis.improve import AS_IT_IS, learned_orders, rerouted, retimed
-from pccl.synthesis.improve.retime import Timing
+from pccl.synthesis.improve import IMPROVEMENTS, Aim, Improvement, Timing, retimed
 from pccl.synthesis.incumbent import Incumbent, Log
-from pccl.synthesis.methods import METHODS, POLISH, Method, Orders
+from pccl.synthesis.methods import METHODS, POLISH, Method
 from pccl.synthesis.methods.choice import Choice
 from pccl.synthesis.problem import Problem, Progress
 from pccl.synthesis.schedule import Schedule
@@ -36,9 +35,6 @@ from pccl.topology import Topology
 Attempt: TypeAlias = Callable[[], Schedule]
 # More chunks are worth their while if they take that share of the time when both have been improved.
 WORTHWHILE_AT_LAST = 0.999
-# Links that one re-routing looks at for every transfer, and for all, in each of one or two phases.
-REROUTING = 1_000
-MOST_REROUTING = 5_000_000
 # Of the effort: for the number of chunks; for that and other methods. The rest improves what they
 # find.
 SHARE_OF_CHUNKING = 0.4
@@ -47,14 +43,12 @@ SHARE_OF_METHODS = 0.6
 HOPELESS = 1.5
 # Attempts that modest work pays for, at least, if each takes next to no time.
 CHEAP = 6
-# Of what other methods find, that many of the best are re-routed.
+# Of what other methods find, that many of the best are mended.
 CONTENDERS = 6
 # A share of the duration: what gains less has stalled.
 FEWEST_GAINED = 0.0005
-# Re-routings without a gain before other methods are tried.
-PATIENCE_WITH_ROUTES = 2
-# Of learned orders, as a share of the duration, in turn.
-NOISES = (0.02, 0.05, 0.1, 0.05)
+# Attempts to mend the best without a gain before other methods are tried.
+PATIENCE_WITH_MENDING = 2
 
 
 @dataclass
@@ -193,25 +187,33 @@ class Search:
     # --- improving ----------------------------------------------------------------------------------------------------
 
     def _improve(self) -> None:
-        limited = self.topology.limited
-        if not limited:
+        mending = [one for one in self._improvements() if one.mends]
+        for improvement in mending:
             best = self.incumbent.best
-            self._try_all([self._rerouting(best) for _ in range(WORKERS)], best.problem)
-            self._try_more_chunks()
-            self._repeat(self._reroute_best, PATIENCE_WITH_ROUTES, MOST_REROUTING)
+            self._try_all(
+                [self._improving(improvement, best) for _ in range(WORKERS)], best.problem
+            )
+            self._try_more_chunks(improvement)
+            vary = partial(self._improve_best, improvement)
+            self._repeat(vary, PATIENCE_WITH_MENDING, improvement.most_work)
         problem = self.incumbent.best.problem
         root = self.incumbent.best.origin.method.root
         variants = [replace(method, root=root) for method in self.choice.variants(problem)]
         untried = [method for method in variants if method not in self.tried]
         attempts = [self._attempt(problem, method) for method in untried]
         found = self._try_all(attempts, problem, SHARE_OF_METHODS)
-        if not limited:
-            contenders = sorted(found, key=lambda schedule: schedule.duration)[:CONTENDERS]
-            self._try_all([self._rerouting(schedule) for schedule in contenders], problem)
+        contenders = sorted(found, key=lambda schedule: schedule.duration)[:CONTENDERS]
+        for improvement in mending:
+            attempts = [self._improving(improvement, schedule) for schedule in contenders]
+            self._try_all(attempts, problem)
         self._repeat(self._vary_best, self.budget.effort.patience, _cost(problem))
 
-    def _try_more_chunks(self) -> None:
-        """See what the same method finds with more chunks: it may be better when both are re-routed."""
+    def _improvements(self) -> list[Improvement]:
+        problem = self.incumbent.best.problem
+        return [improvement for improvement in IMPROVEMENTS if improvement.applies(problem)]
+
+    def _try_more_chunks(self, improvement: Improvement) -> None:
+        """See what the same method finds with more chunks: it may be better when both are improved."""
         self.incumbent.worthwhile = WORTHWHILE_AT_LAST
         best = self.incumbent.best
         chunks = pieces_of(self.collectives, best.problem.collectives)
@@ -221,59 +223,47 @@ class Search:
         problem = self._problem(more)
         if self.budget.affords(_cost(problem)):
             (found,) = self._try([self._attempt(problem, best.origin.method)])
-            self._try([self._rerouting(found) for _ in range(WORKERS)])
+            self._try([self._improving(improvement, found) for _ in range(WORKERS)])
 
-    def _reroute_best(self) -> Attempt:
-        return self._rerouting(self.incumbent.best)
+    def _improve_best(self, improvement: Improvement) -> Attempt:
+        return self._improving(improvement, self.incumbent.best)
 
     def _vary_best(self) -> Attempt:
-        """Something like the best so far: other routes for what is late, or all again in an order that it teaches."""
-        best = self.incumbent.best
-        limited = self.topology.limited
-        if not limited and self.variations // WORKERS % 2:
-            return self._rerouting(best)
-        self.variations += 1
-        seed = self.settings.seed + self.variations
-        method = replace(best.origin.method, seed=seed)
-        if limited or "order" not in method.obeys or self.settings.order is not None:
-            return self._attempt(best.problem, method)
-        orders = learned_orders(best, NOISES[seed % len(NOISES)], seed)
-        return self._attempt(best.problem, method, orders, best.origin.timing or AS_IT_IS)
+        """Something like the best so far: improvements take turns, each with all workers."""
+        usable = self._improvements()
+        return self._improve_best(usable[self.variations // WORKERS % len(usable)])
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def _attempt(
-        self,
-        problem: Problem,
-        method: Method,
-        orders: Orders | None = None,
-        like: Timing | None = None,
-    ) -> Attempt:
+    def _attempt(self, problem: Problem, method: Method) -> Attempt:
         """What a method finds, re-timed."""
+        self.tried.add(method)
+        return lambda: self._polished(method.find(problem))
+
+    def _polished(self, schedule: Schedule, like: Timing | None = None) -> Schedule:
+        """The schedule re-timed; with `like`, only in the way that was best for one of that kind."""
         passes = self.budget.effort.passes
-        if orders is None:
-            self.tried.add(method)
+        if passes == 0:
+            return schedule
+        try:
+            enough = self._enough(schedule.problem)
+            return retimed(schedule, passes, enough, like, self.budget.over)
+        except KeyboardInterrupt:
+            self.budget.interrupted = True
+            # It may be the first there is.
+            return schedule
 
-        def attempted() -> Schedule:
-            schedule = method.find(problem, orders)
-            if passes == 0:
-                return schedule
-            try:
-                return retimed(schedule, passes, self._enough(problem), like, self.budget.over)
-            except KeyboardInterrupt:
-                self.budget.interrupted = True
-                return schedule  # which may be the first there is
-
-        return attempted
-
-    def _rerouting(self, schedule: Schedule) -> Attempt:
-        """Other routes for what is late in a schedule."""
+    def _improving(self, improvement: Improvement, schedule: Schedule) -> Attempt:
+        """What an improvement makes of a schedule."""
         self.variations += 1
-        seed = self.settings.seed + self.variations
-        enough = self._enough(schedule.problem)
-        budget = min(MOST_REROUTING * len(schedule.phases), REROUTING * len(schedule))
-        minimal = self.settings.routes == "minimal"
-        return partial(rerouted, schedule, enough, budget, seed, minimal, self.budget.over)
+        aim = Aim(
+            settings=self.settings,
+            seed=self.settings.seed + self.variations,
+            enough=self._enough(schedule.problem),
+            polish=self._polished,
+            over=self.budget.over,
+        )
+        return partial(improvement.improved, schedule, aim)
 
     def _try_all(
         self, attempts: list[Attempt], problem: Problem, share: float = 1.0

@@ -1,14 +1,19 @@
-"""Improvements: from a schedule to a better one.
+"""Improvements: from a schedule to a better one. To add one, write a class beside these and name it here.
 
-retime    other starts for the same routes
+base      what an improvement is
+retime    other starts for the same routes: the polish of whatever a method finds
+reorder   the same method again, in an order that the schedule teaches
 reroute   other routes for what is late
-reorder   what the next try of a method can learn
 """
 
 from __future__ import annotations
 
-from pccl.synthesis.improve.reorder import learned_orders
-from pccl.synthesis.improve.reroute import rerouted
-from pccl.synthesis.improve.retime import AS_IT_IS, retimed
+from pccl.synthesis.improve.base import Aim, Improvement
+from pccl.synthesis.improve.reorder import Reorder
+from pccl.synthesis.improve.reroute import Reroute, rerouted
+from pccl.synthesis.improve.retime import Timing, retimed
 
-__all__ = ["AS_IT_IS", "learned_orders", "rerouted", "retimed"]
+__all__ = ["IMPROVEMENTS", "Aim", "Improvement", "Timing", "rerouted", "retimed"]
+
+# The best is varied by these in turn, beginning with the first.
+IMPROVEMENTS: tuple[Improvement, ...] = (Reorder(), Reroute())

@@ -10,9 +10,11 @@ import numpy as np
 
 from pccl._arrays import Bits, Ints
 from pccl.network import Ten, arc_of_link
+from pccl.synthesis.improve.base import Aim, Improvement
 from pccl.synthesis.improve.reroute_kernels import Tries, reroute
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.methods.placement import trees_of, work_for
+from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule import COLLECT, Schedule
 from pccl.synthesis.schedule_kernels import Moves, replay
 from pccl.synthesis.search_kernels import LANE_FULL, Routes, World
@@ -27,6 +29,26 @@ SETUP = 30_000
 REPLAY = 20
 # In turn, a round tries to close one in so many parts of the gap to what is enough.
 AIMS = (2, 8, 32)
+# Links that one re-routing looks at for every transfer, and for all, in each of one or two phases.
+FOR_EACH = 1_000
+FOR_ALL = 5_000_000
+
+
+class Reroute(Improvement):
+    """Other routes for what is late."""
+
+    mends = True
+    most_work = FOR_ALL
+
+    def applies(self, problem: Problem) -> bool:
+        """Not where switches have limits: calendars give links back, but not places in buffers."""
+        return not problem.topology.limited
+
+    def improved(self, schedule: Schedule, aim: Aim) -> Schedule:
+        """The schedule with other routes, as many as the budget for its size allows."""
+        budget = min(FOR_ALL * len(schedule.phases), FOR_EACH * len(schedule))
+        minimal = aim.settings.routes == "minimal"
+        return rerouted(schedule, aim.enough, budget, aim.seed, minimal, aim.over)
 
 
 def rerouted(
