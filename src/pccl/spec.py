@@ -134,6 +134,7 @@ def load_spec(path: str | Path) -> Spec:
     Topology('ring:4': 4 NPUs, 8 links, 50GiB/s, 500ns)
     """
     path = Path(path)
+    # Errors of reading name the file themselves; those below get its name here.
     document = read_document(path, "a spec")
     try:
         return _read(converted(document, SpecFile), path.parent)
@@ -144,6 +145,7 @@ def load_spec(path: str | Path) -> Spec:
 def _read(given: Any, folder: Path) -> Spec:
     topology = _topology(given.topology, folder)
     mesh = None
+    # Named dimensions, in the order of the file: that order is row-major order of the ranks.
     if given.mesh:
         with placed("$.mesh"):
             mesh = device_mesh(tuple(given.mesh.values()), tuple(given.mesh))
@@ -157,6 +159,7 @@ def _read(given: Any, folder: Path) -> Spec:
                 # Checked here, where the place in the file is known.
                 collective.conditions(topology)
         collectives += several
+    # Relative to the file, wherever the command is run from.
     output = None if given.output is None else folder / given.output
     return Spec(topology, tuple(collectives), _settings(given), output)
 
@@ -166,6 +169,7 @@ def _settings(given: Any) -> Settings:
     for setting in fields(Settings):
         value = getattr(given, setting.name)
         if value is not None:
+            # One by one, so that the error names the key that is wrong.
             with placed(f"$.{setting.name}"):
                 settings = settings.with_overrides({setting.name: value})
     return settings
@@ -179,9 +183,11 @@ def spec_schema() -> dict[str, Any]:
     >>> sorted(spec_schema()["$defs"]["SpecFile"]["properties"])[:3]
     ['collectives', 'effort', 'gap']
     """
+    # Both at once, so that the schema of a topology is a definition of the same document.
     _, definitions = msgspec.json.schema_components(
         [SpecFile, TopologyFile], ref_template="#/$defs/{name}"
     )
+    # A mapping is read later on, by the reader of topologies; an editor may know what is in it.
     definitions["SpecFile"]["properties"]["topology"]["anyOf"] = [
         {"type": "string"},
         {"$ref": "#/$defs/TopologyFile"},
@@ -208,6 +214,7 @@ def normal_kind(text: str) -> str:
     >>> [normal_kind(text) for text in ("AllGather", "all_gather", "alltoallv")]
     ['all-gather', 'all-gather', 'all-to-all-v']
     """
+    # PyTorch, MPI and NCCL spell the same names with and without signs in between.
     known = {kind.replace("-", ""): kind for kind in COLLECTIVES}
     plain = re.sub(r"[-_\s]", "", text).lower()
     if plain in known:
@@ -219,6 +226,7 @@ def normal_kind(text: str) -> str:
 
 def check_mesh(mesh: DeviceMesh, topology: Topology) -> None:
     """Raise unless every rank of the mesh can be an NPU."""
+    # Fewer ranks than NPUs are fine: the others take no part.
     ranks = prod(mesh.shape)
     if ranks > topology.num_npus:
         pairs = zip(mesh.names, mesh.shape, strict=True)
@@ -240,6 +248,7 @@ def collectives_of(
     """
     with placed(place and f"{place}.kind"):
         kind = normal_kind(entry.kind)
+    # Read before the groups, as an error in a size should not wait for that of a mesh.
     arguments = _arguments(entry, kind, place)
     if entry.along is None:
         return [COLLECTIVES[kind](**arguments)]
@@ -255,13 +264,16 @@ def collectives_of(
 
 def _arguments(entry: CollectiveEntry, kind: str, place: str) -> dict[str, Any]:
     """What the class of the collective takes, read one by one for the sake of the error's place."""
+    # The class knows its parameters: a new collective needs no line here.
     takes = [f.name for f in fields(COLLECTIVES[kind]) if f.init]
     arguments: dict[str, Any] = {}
     for name in CollectiveEntry.__struct_fields__[1:]:
+        # None is 'not given' for every key, which is why no key may mean anything by null.
         value = getattr(entry, name)
         if value is None:
             continue
         with placed(place and f"{place}.{name}"):
+            # Whoever can have a group can have one for each row of a mesh.
             if ("group" if name == "along" else name) not in takes:
                 raise CollectiveError(f"{kind} has no {name!r}; it has {', '.join(takes)}")
             if name == "size":
@@ -272,6 +284,7 @@ def _arguments(entry: CollectiveEntry, kind: str, place: str) -> dict[str, Any]:
                 value = _pattern(value, place)
             if name != "along":
                 arguments[name] = value
+    # Asked for here, in words, since Python would speak of missing positional arguments.
     for name in ("size", "matrix", "pattern"):
         if name in takes and name not in arguments:
             example = ", for example 8MiB" if name == "size" else ""
@@ -299,8 +312,10 @@ def _topology(given: str | dict[str, Any], folder: Path) -> Topology:
         try:
             return topology_from_dict(given)
         except FormatError as error:
+            # The topology counts places from its own root, which is below ours.
             place = "$.topology" + error.place.removeprefix("$")
             raise FormatError(error.problem, place) from error
+    # A file beside the spec is found from any folder; names such as mesh:8x8 have no end.
     is_file = given.endswith(FILE_SUFFIXES)
     with placed("$.topology"):
         return parse_topology(str(folder / given) if is_file else given)

@@ -57,10 +57,12 @@ class Quantity(int):
 
         Of 1,024 and 1,000 the unit counts in whichever takes fewer.
         """
+        # From the largest unit down, the first that is exact: 1.5GiB says more than 1536MiB.
         for units in self.shown:
             exact = []
             for unit in units.split():
                 scaled = int(self) / Fraction(self.units[unit])
+                # Rounded, and then compared with the exact value: what got lost is not shown.
                 text = f"{float(scaled):.6f}".rstrip("0").rstrip(".")
                 if scaled >= 1 and Fraction(text) == scaled:
                     exact.append((len(text.partition(".")[2]), text + unit))
@@ -154,11 +156,14 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
     """
     what = what or kind.word
     if isinstance(value, kind):
+        # Quantities are integers that anybody can make, also negative ones.
         if not 0 <= int(value) < _LIMIT:
             raise UnitError(f"{what} {value!r} is {'negative' if value < 0 else 'too large'}")
         return value
     if not isinstance(value, str):
+        # A quantity of another kind is no bare number, and a truth value is a slip of another sort.
         is_number = isinstance(value, int | float) and not isinstance(value, bool | Quantity)
+        # By way of its text, because a large integer may not fit a float.
         if is_number and math.isfinite(float(str(value))):
             raise _no_unit(kind, str(value), repr(value), what)
         raise UnitError(f"{what} must be text with a unit ({kind.suggestion}), not {value!r}")
@@ -173,10 +178,12 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
         raise _no_unit(kind, number, repr(value), what)
     if unit not in kind.units:
         raise UnitError(f"{what} {value!r} has unknown unit {unit!r}; use {kind.suggestion}")
+    # Looked at as text: '1e999999999B' must not become a number of a billion digits.
     exponent = abs(int(number.lower().partition("e")[2] or 0))
     if max(len(number), exponent) > _MOST_DIGITS:
         # Not computed: it might take for ever.
         raise UnitError(f"{what} {value[:20]!r}… is too large")
+    # Exact, since 0.1 is no binary fraction, and 0.1us is a whole number of picoseconds.
     exact = Fraction(number.replace("_", "")) * kind.units[unit]
     if exact.denominator != 1:
         raise UnitError(f"{what} {value!r} is not a whole number of {kind.__name__.lower()}")
@@ -186,6 +193,7 @@ def parse(kind: type[Q], value: object, what: str | None = None) -> Q:
 
 
 def _no_unit(kind: type[Quantity], number: str, shown: str, what: str) -> UnitError:
+    # The last unit of the suggestion is the most usual one.
     example = number + kind.suggestion.split()[-1]
     amount = float(number)
     if amount >= _LARGE and amount.is_integer():

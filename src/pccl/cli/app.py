@@ -38,6 +38,7 @@ COMMANDS = {
     "topology": ("topology", "List the networks that have a name, or describe one."),
 }
 
+# Exit codes. 70 is EX_SOFTWARE of sysexits.h; from 128 on, the number of a signal is added, as shells do.
 WRONG = 1
 BAD_INPUT = 2
 INTERNAL = 70
@@ -60,6 +61,7 @@ class Program(click.Group):
         """The command of this name, from its module."""
         if cmd_name not in COMMANDS:
             return None
+        # One command out of twelve is loaded: that is most of what keeps the start quick.
         module = import_module(f"pccl.cli.{COMMANDS[cmd_name][0]}")
         # A function cannot be called "import".
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
@@ -69,14 +71,17 @@ class Program(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without loading them."""
         with formatter.section("Commands"):
+            # Click's own list would load every command for the sake of its first line of help.
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line and exit."""
+        # Click would otherwise print errors in its own way and choose its own exit codes.
         kwargs["standalone_mode"] = False
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # closed by the caller, as 'pccl ... >&-' does
                 setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        # Bound here, because super() does not work inside a lambda of this method.
         run = super().main
         sys.exit(_status(lambda: run(*args, **kwargs)))
 
@@ -84,8 +89,10 @@ class Program(click.Group):
         """Run one command."""
         try:
             result = super().invoke(ctx)
+            # Now, while a broken pipe can still be caught; at exit it would be a traceback.
             sys.stdout.flush()
         except KeyboardInterrupt:
+            # Under a name of our own, it passes through click untouched.
             raise StoppedError from None
         except BrokenPipeError:
             # Whoever read our output has gone: leave without a word, now and when the interpreter ends.
@@ -113,6 +120,7 @@ class Program(click.Group):
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Collective communication algorithms made to measure: any topology, any collective, any process groups."""
+    # A bare 'pccl' explains itself and succeeds, where click would call it a misuse.
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -121,14 +129,18 @@ def _status(run: Callable[[], Any]) -> int:
     """Run, and turn whatever comes of it into an exit code and at most one line."""
     try:
         result = run()
+        # Commands that can find fault return their status; the others return nothing.
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         return _say(_usage(error), BAD_INPUT)
     except (StoppedError, click.Abort):
+        # A terminal shows ^C at the start of the line: ours begins on the next one.
         return _say("interrupted", INTERRUPTED, prefix="\n" if sys.stderr.isatty() else "")
     except PcclError as error:
+        # Scripts must be able to tell a wrong algorithm from a wrong command.
         return _say(str(error), WRONG if isinstance(error, VerificationError) else BAD_INPUT)
     except OSError as error:
+        # The text of an OSError begins with its number, which helps nobody.
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}", BAD_INPUT)
     except MemoryError:
@@ -140,6 +152,7 @@ def _status(run: Callable[[], Any]) -> int:
         if os.environ.get("PCCL_DEBUG", "") not in ("", "0"):
             traceback.print_exc()
             how = ""
+        # Some messages have several lines; a bug report should fit into one.
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return _say(
             f"this is a bug in pccl ({what}), please report it with the command that you ran{how}",
@@ -148,6 +161,7 @@ def _status(run: Callable[[], Any]) -> int:
 
 
 def _usage(error: click.ClickException) -> str:
+    # Click writes sentences; our errors are clauses that follow 'error: '.
     text = error.format_message().strip().rstrip(".")
     context = getattr(error, "ctx", None)
     hint = f" (see '{context.command_path} --help')" if isinstance(context, click.Context) else ""
@@ -155,6 +169,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _say(text: str, status: int, prefix: str = "error: ") -> int:
+    # If stderr is gone too, the exit code is all that is left to say.
     with contextlib.suppress(OSError):
         print_error(text, prefix)
     return status

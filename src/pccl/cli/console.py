@@ -27,14 +27,17 @@ _MOST_OF_A_DESCRIPTION = 40
 
 def print_json(document: Any) -> None:
     """Print one JSON document, with lists of numbers on one line."""
+    # Names of networks may be in any script, and are meant to be read.
     text = json.dumps(document, indent=2, ensure_ascii=False)
     click.echo(
+        # A matrix or a list of ranks takes one line a row, and not one a number.
         re.sub(r"\[\n[-\d,\s]+\]", lambda match: f"[{' '.join(match[0][1:-1].split())}]", text)
     )
 
 
 def print_error(text: str, prefix: str = "error: ") -> None:
     """Print one line to stderr, whatever the text is made of."""
+    # Names in messages may hold line breaks or terminal codes, and scripts read one line.
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     click.echo(f"{prefix}{line}", err=True)
 
@@ -46,6 +49,7 @@ def print_line(text: str) -> None:
 
 def print_facts(facts: Mapping[str, str]) -> None:
     """Print names and texts in two columns; further lines of a text are indented already."""
+    # As wide everywhere, so that texts of several commands line up below each other.
     width = max(12, *map(len, facts))
     if not sys.stdout.isatty():
         for name, text in facts.items():
@@ -55,7 +59,9 @@ def print_facts(facts: Mapping[str, str]) -> None:
 
     console = _console()
     for name, text in facts.items():
+        # Assembled and not marked up: brackets in a text are not styles.
         line = Text.assemble((f"{name:<{width}} ", "bold cyan"), _clean(text))
+        # The terminal wraps it, so that what is copied from there is one line.
         console.print(line, soft_wrap=True)
 
 
@@ -70,6 +76,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], count:
     from rich import box
     from rich.table import Table
 
+    # Lines only below the header: the columns of a table are to be seen, not the table.
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -81,8 +88,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], count:
     cells = [[_clean(str(cell)) for cell in row] for row in rows]
     names = [name for name in columns if not name.startswith(">")]
     widths = [max(map(len, (name, *column))) for name, *column in zip(columns, *cells, strict=True)]
+    # Two signs between columns. If that is too wide, headers are broken before numbers are.
     is_narrow = sum(widths) + 2 * len(widths) > console.width
     for i, name in enumerate(columns):
+        # A number that wraps is misread, and so is the name that a row begins with.
         keeps_width = name not in names[1:]
         header = name.removeprefix(">")
         words = [*header.split(), *(row[i] for row in cells)]
@@ -93,6 +102,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], count:
         )
     for row in cells:
         table.add_row(*row)
+    # What is too wide even so is left to the terminal, rather than cut off.
     console.print(table, crop=False)
 
 
@@ -113,6 +123,7 @@ def watching(quiet: bool, verbose: bool = False) -> Iterator[Watch]:
     """
     watch = Watch()
 
+    # The search catches KeyboardInterrupt and returns its best; only we know that it was stopped.
     def interrupt(*_: Any) -> None:
         watch.interrupted = True
         raise KeyboardInterrupt
@@ -121,6 +132,7 @@ def watching(quiet: bool, verbose: bool = False) -> Iterator[Watch]:
         if threading.current_thread() is threading.main_thread():  # elsewhere, signals are not ours
             before = signal.signal(signal.SIGINT, interrupt)
             stack.callback(signal.signal, signal.SIGINT, before)
+        # A pipe or a log file gets no line that draws over itself.
         if not quiet and sys.stderr.isatty():
             stack.enter_context(_live_line(watch, verbose))
         elif verbose:
@@ -142,12 +154,15 @@ def _live_line(watch: Watch, verbose: bool) -> Iterator[None]:
         progress.TimeElapsedColumn(),
     )
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as line:
+        # No total yet: the bar moves to and fro until the search says how much there is to do.
         task = line.add_task("preparing", total=None, best="")
+        # Through the console of the line, which moves down to make room; echo would tear it.
         print_entry = _logging(lambda text: line.console.print(text, markup=False, soft_wrap=True))
         shown = ""
 
         def report(done: int, total: int, text: str) -> None:
             nonlocal shown
+            # A longer text would push the bar and the time out of the line.
             if len(text) > _MOST_OF_A_DESCRIPTION:
                 text = text[: _MOST_OF_A_DESCRIPTION - 1] + "…"
             line.update(task, completed=done, total=total, description=text)
@@ -168,6 +183,7 @@ def _live_line(watch: Watch, verbose: bool) -> Iterator[None]:
 
 def _logging(write: Callable[[str], None]) -> Callable[[Any], None]:
     """A solver's log, line by line, below a header."""
+    # Printed with the first entry: a search that finds nothing prints no empty table.
     header = [f"{'time':>8}  {'best':>12}  {'bound':>12}  {'gap':>7}  found by"]
 
     def log(entry: Any) -> None:
@@ -183,6 +199,7 @@ def _logging(write: Callable[[str], None]) -> Callable[[Any], None]:
 
 def check_writable(path: Path, suffixes: Sequence[str], what: str) -> None:
     """Raise, before any work is done, if a file could not be written there in the end."""
+    # Asked one after another, since each question makes sense only if the ones before are answered.
     problem = ""
     if path.suffix not in suffixes:
         problem = f"{what} is saved as {' or '.join(suffixes)}"
@@ -190,6 +207,7 @@ def check_writable(path: Path, suffixes: Sequence[str], what: str) -> None:
         problem = "it is a folder"
     elif not path.parent.is_dir():
         problem = f"there is no folder {path.parent}"
+    # A new file needs a folder that can be written, an old one must be writable itself.
     elif not os.access(path if path.exists() else path.parent, os.W_OK):
         problem = "permission denied"
     if problem:
@@ -222,6 +240,7 @@ def counted(number: int, word: str) -> str:
 def _console() -> Any:
     from rich.console import Console
 
+    # Names of networks such as [a] or :rocket: are text, and numbers have no colour.
     return Console(markup=False, highlight=False, emoji=False)
 
 
@@ -232,6 +251,7 @@ def _print_plain(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> No
     signs = [">" if name.startswith(">") else "<" for name in columns]
     remaining = iter(rows)
     header = [names]
+    # Blocks keep the memory small and the first lines quick; a later block may be wider.
     while block := [[_clean(str(cell)) for cell in row] for row in islice(remaining, _BLOCK)]:
         for i, cells in enumerate(zip(*block, strict=True)):
             widths[i] = max(widths[i], *map(len, cells))
@@ -243,6 +263,7 @@ def _print_plain(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> No
 
 def _clean(text: str) -> str:
     """Without control characters, which a name in a file might hold; line breaks stay."""
+    # Nearly always, and much quicker than to look at every character of a long table.
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)

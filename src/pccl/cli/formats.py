@@ -39,6 +39,7 @@ from pccl.formats.registry import check as check_file
 @format_options((f, f.options) for f in FORMATS.values())
 def export(file: Path, name: str | None, output: Path, quiet: bool, **flags: Any) -> None:
     """Write the algorithm of a .pccl FILE in the format of another program."""
+    # Before the file is loaded, which may take long: a flag that does not fit is known at once.
     chosen = find_format(output, name)
     options = given_options(chosen, chosen.options, flags)
     from pccl.algorithm import load
@@ -52,12 +53,14 @@ def export(file: Path, name: str | None, output: Path, quiet: bool, **flags: Any
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"algorithm{chosen.suffixes[0]}"
             write(algorithm, path, chosen.name, **options)
+            # Bytes, because some formats are binary, and no line break that would not be in the file.
             click.echo(path.read_bytes(), nl=False)
         return
     if chosen.suffixes:  # a file, and not a folder
         check_writable(output, (output.suffix,), "it")
     facts = write(load(file), output, chosen.name, **options)
     if not quiet:
+        # What was chosen by the end of a name should be seen.
         about = {"format": f"{chosen.name}, {chosen.description}"}
         print_facts({**about, **facts, "written to": str(output)})
 
@@ -85,6 +88,7 @@ def check(file: Path, name: str | None, as_json: bool, quiet: bool, **flags: Any
     """
     chosen = find_format(file, name)
     result = check_file(file, chosen.name, **given_options(chosen, chosen.checks, flags))
+    # Problems go to stderr in every case: with --json, standard output is one document.
     for line in result.problems:
         print_error(f"{file}: {line}")
     if as_json:
@@ -92,6 +96,7 @@ def check(file: Path, name: str | None, as_json: bool, quiet: bool, **flags: Any
         print_json(about | {"problems": result.problems, "facts": result.facts})
     elif not quiet and result:
         print_facts({"file": f"{file}: correct", **result.facts})
+    # The exit code is for scripts, which would otherwise have to read the text.
     return 0 if result else 1
 
 
@@ -131,8 +136,10 @@ def import_(
     network = parse_topology(topology)
     algorithm = import_msccl(
         file,
+        # Files for runtimes know no switches: their messages fit a network without any.
         network.unroll_switches() if unroll else network,
         size=size,
+        # Left to the importer where it is not given: all NPUs, in their order.
         group=None if group is None else parse_group(group),
         members=None if members is None else parse_group(members),
     )

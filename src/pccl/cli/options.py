@@ -27,6 +27,7 @@ class _Share(click.ParamType[float]):
     name = "share"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        # Click converts defaults as well.
         if isinstance(value, float):
             return value
         number = value.removesuffix("%")
@@ -46,6 +47,7 @@ def command(*examples: str, then: str = "", name: str | None = None) -> Decorato
 
 def epilog(*examples: str, then: str = "") -> str:
     """Return the end of a help text: the examples, line by line, and what is to be said then."""
+    # Click leaves the lines of a paragraph alone that begins with this sign.
     lines = ["\b", "Examples:", *(f"  {line}" for line in examples)]
     return "\n".join(lines) + (f"\n\n{then}" if then else "")
 
@@ -55,6 +57,7 @@ def all_of(decorators: Iterable[Decorator]) -> Decorator:
     several = list(decorators)
 
     def decorate(function: Any) -> Any:
+        # As if they were written above each other: the lowest is applied first.
         for decorator in reversed(several):
             function = decorator(function)
         return function
@@ -106,6 +109,7 @@ def settings_options(function: Any) -> Any:
 def _setting_option(setting: Field[Any], hint: Any) -> Decorator:
     name = setting.name
     about = setting.metadata
+    # What may also be None is read as the other type.
     kind = get_args(hint)[0] if get_args(hint) else hint
     flag = spelled(name)
     text = about["help"]
@@ -116,8 +120,10 @@ def _setting_option(setting: Field[Any], hint: Any) -> Decorator:
 
     def check(context: Any, parameter: Any, value: Any) -> Any:  # noqa: ARG001
         try:
+            # Settings check themselves: here one alone, so that the error can name its option.
             Settings.of(**{} if value is None else {name: value})
         except PcclError as error:
+            # Click adds the name of the option to it.
             raise click.BadParameter(str(error)) from None
         return value
 
@@ -125,6 +131,7 @@ def _setting_option(setting: Field[Any], hint: Any) -> Decorator:
     return click.option(
         flag,
         name,
+        # Not the default of the setting: what was not given must not beat a spec file.
         default=None,
         type=SHARE if unit == "share" else kind,
         metavar=None if kind is bool else unit.upper() or _METAVARS[kind],
@@ -143,6 +150,7 @@ def format_options(formats: Iterable[tuple[Format | FigureKind, tuple[Option, ..
     for chosen, own in formats:
         for option in own:
             known = options.get(option.name, option)
+            # Two formats may have one option with different choices: the help lists all of them.
             choices = tuple(dict.fromkeys(known.choices + option.choices))
             options[option.name] = replace(known, choices=choices)
             users.setdefault(option.name, []).append(chosen.name)
@@ -154,6 +162,7 @@ def given_options(
 ) -> dict[str, Any]:
     """Return the flags that were given, by keyword, unless one is not for this format."""
     given = {name: value for name, value in flags.items() if value is not None}
+    # The command has the options of all formats; those of others are refused here.
     chosen.refuse_others(given, own, spelled)
     kinds = {option.name: option.kind for option in own}
     for name, value in given.items():
@@ -168,6 +177,7 @@ def _flag(option: Option, formats: list[str]) -> Decorator:
     flag = option.flag
     if option.opposite:
         flag += f"/{spelled(option.opposite)}"
+    # None again, even for flags: a writer has defaults of its own.
     settings: dict[str, Any] = {"default": None, "help": f"[{', '.join(formats)}] {option.help}"}
     if option.kind == "flag":
         settings["is_flag"] = True

@@ -29,6 +29,7 @@ from pccl.reporting.figures import plot as draw
     then=f"Kinds: {'; '.join(f'{kind.name}, {kind.description}' for kind in FIGURES.values())}. "
     "They are shown in docs/figures.md.",
 )
+# Plain text, since it may be a network such as mesh:8x8.
 @click.argument("file")
 @option("-k --kind KIND", f"One of {', '.join(FIGURES)}.", required=True)
 @output_option(f"The figure to write: {', '.join(SUFFIXES)}.")
@@ -40,8 +41,10 @@ def plot(file: str, kind: str, output: Path, quiet: bool, **flags: Any) -> None:
     For the kind topology, FILE may also be a network: a line of text such as mesh:8x8, or a file.
     """
     options = {name: value for name, value in flags.items() if value is not None}
+    # Both are checked before the file is loaded and matplotlib imported, which takes seconds.
     chosen = find_figure(kind, options)
     check_writable(output, SUFFIXES, "a figure")
+    # A name such as mesh:8x8 is no file; a topology in a file has another end than .pccl.
     subject: Any
     if chosen.of_topology and Path(file).suffix != ".pccl":
         from pccl.topology import parse_topology
@@ -85,6 +88,7 @@ def report(
 
     The page is one file. Any browser opens it, also without a network.
     """
+    # Asking for one baseline and for none at all is a slip, and not a wish.
     if names and no_baselines:
         raise click.UsageError("--baseline and --no-baselines exclude each other")
     check_writable(output, (".html", ".htm"), "a report")
@@ -95,9 +99,11 @@ def report(
         facts = write(
             load(file),
             output,
+            # Those that are named, or else all that are quick (True), or none (False).
             baselines=list(names) or not no_baselines,
             bound=not no_bound,
             verify=not no_verify,
+            # Commands on the page name the file as it is called beside the page, not where it was.
             source=file.name,
             progress=watch.progress,
         )

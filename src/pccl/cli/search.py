@@ -56,6 +56,7 @@ def synthesize(
 
     On Ctrl-C the best that was found by then is kept.
     """
+    # Needs no task: editors ask for it before there is any.
     if schema:
         from pccl.spec import spec_schema
 
@@ -76,6 +77,7 @@ def synthesize(
         )
     if task.output:
         algorithm.save(task.output)
+    # The bound below may take longer than the search, so not unless somebody reads it.
     if quiet and not as_json:
         return
     if algorithm.bound is None:
@@ -85,10 +87,12 @@ def synthesize(
         bound = lower_bound(task.topology, *task.collectives)
         algorithm = replace(algorithm, bound=bound)
     if as_json:
+        # Not properties of the algorithm, so that 'pccl show --json' cannot know them.
         search = {"verified": task.settings.verify, "interrupted": watch.interrupted}
         print_json(describe(algorithm, task.output) | search)
         return
     facts = algorithm.facts()
+    # What was not checked must not look as if it had been.
     facts["verified"] = "yes" if task.settings.verify else "no, as asked"
     if watch.interrupted:
         facts["interrupted"] = "this is the best that was found by then"
@@ -126,6 +130,7 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
     which links are held, on average; "of bound" is how near a time is to the proven bound, and "ours is" how many times
     faster ours is.
     """
+    # Flags need some size to make the collectives with; the sweep replaces it.
     if sizes is not None and spec is None:
         if flags["size"] is not None:
             raise click.UsageError("--size and --sizes exclude each other")
@@ -136,12 +141,14 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
         for collectives in _sweep(task.collectives, sizes)
     ]
     rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
+    # Each baseline once, however many sizes it was left out for.
     left_out = {row.name: row.reason for comparison in comparisons for row in comparison.left_out}
     if as_json:
         documents = [_document(*row) for row in rows]
         print_json({"topology": task.topology.name, "rows": documents, "left_out": left_out})
         return
     print_table(_COLUMNS, (_shown(*row) for row in rows), len(rows))
+    # Most are left out for the same reason, which is said once for all of them.
     for reason in dict.fromkeys(left_out.values()):
         names = ", ".join(name for name, why in left_out.items() if why == reason)
         click.echo(f"left out: {names} ({reason})")
@@ -155,16 +162,19 @@ def _sweep(
         return
     from pccl.units import Bytes, parse
 
+    # One size alone is a sweep of one.
     first, _, last = sizes.partition(":")
     size = int(parse(Bytes, first, "first of --sizes"))
     end = int(parse(Bytes, last or first, "last of --sizes"))
     if not 0 < size <= end:
         raise click.UsageError(f"--sizes {sizes!r} is an empty range; write for example 1M:1G")
     for collective in collectives:
+        # Before the first size is searched for, which may take minutes.
         if not collective.has_one_size:
             raise click.UsageError(
                 f"--sizes cannot change {collective.kind}, whose parts have sizes of their own"
             )
+    # As nccl-tests does it, so that both tables can be set beside each other.
     while size <= end:
         yield tuple(replace(collective, size=Bytes(size)) for collective in collectives)
         size *= 2
@@ -174,6 +184,7 @@ def _compared(task: Spec) -> Comparison:
     from pccl.analysis import compare as set_beside
     from pccl.synthesis import synthesize
 
+    # One line for both: to the user, search and baselines are one wait.
     with watching(quiet=False) as watch:
         ours = synthesize(
             task.topology, *task.collectives, settings=task.settings, progress=watch.progress
@@ -195,6 +206,7 @@ def _document(comparison: Comparison, row: ComparisonRow) -> dict[str, Any]:
 
 
 def _shown(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
+    # Ours beside itself would be 1.00x, and the bound is nothing that runs.
     is_baseline = row in comparison.baselines
     return (
         str(comparison.algorithm.collectives[0].size),
@@ -202,6 +214,7 @@ def _shown(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
         microseconds(row.duration or 0, 2),
         f"{(row.algorithm_bandwidth or 0) / 1e9:,.2f}",
         f"{(row.bus_bandwidth or 0) / 1e9:,.2f}",
+        # A bound keeps no link busy.
         "" if row.links_busy is None else f"{row.links_busy:.1%}",
         f"{row.of_bound:.1%}",
         f"{row.speedup:.2f}x" if is_baseline else "",
@@ -223,12 +236,14 @@ def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
     from pccl.bounds import lower_bound
     from pccl.units import time_text
 
+    # For any number of chunks where the task leaves it open.
     found = lower_bound(task.topology, *task.collectives)
     if as_json:
         print_json(
             {
                 "bound_ps": int(found.value),
                 "kind": found.kind,
+                # Each kind of bound has its own certificate; the document has the same keys for all.
                 "devices": list(found.certificate.get("devices", ())),
                 "chunk": next(iter(found.certificate.get("chunk", ())), None),
                 "prices": list(found.prices),

@@ -56,20 +56,24 @@ def show(file: Path, transfers: bool, limit: int | None, as_json: bool) -> None:
 
     algorithm = load(file)
     count = len(algorithm.transfers)
+    # A limit alone is a wish to see transfers as well.
     is_asked = transfers or limit is not None
     most = count if limit is None else limit
     if as_json:
         document = describe(algorithm, file)
+        # Only on request: a document should not change its size with the algorithm.
         if is_asked and min(count, most):
             document["first_transfers"] = list(_by_time(algorithm, most))
         print_json(document)
         return
     print_facts({"file": str(file)} | algorithm.facts())
+    # Few are shown anyway; a hundred thousand would hide the summary above them.
     shown = min(count, most) if is_asked or count <= _FEW else 0
     if shown:
         click.echo()
         rows = (_row(algorithm, row) for row in _by_time(algorithm, shown))
         print_table(list(_COLUMNS.values()), rows, shown)
+    # What is left out is said, so that nobody takes a part for the whole.
     if shown < count:
         which = "further transfers" if shown else "transfers"
         click.echo(
@@ -95,11 +99,13 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
         "transfers": len(algorithm.transfers),
         "bytes_moved": int(algorithm.transfers.bytes.sum()),
         "duration_ps": int(algorithm.duration),
+        # For people; whoever computes takes the picoseconds, which are exact.
         "duration_us": int(algorithm.duration) / 1e6,
         "method": provenance.method,
         "seed": provenance.seed,
         "seconds": round(provenance.seconds, 6),
         "version": provenance.version,
+        # None stays None: no bound is not a bound of zero.
         "bound_ps": bound and int(bound.value),
         "bound_kind": bound and bound.kind,
         "gap": algorithm.gap,
@@ -111,6 +117,7 @@ def _by_time(algorithm: Algorithm, count: int) -> Iterator[dict[str, Any]]:
     import numpy as np
 
     t = algorithm.transfers
+    # By start; those that start together have the order of their links, always the same.
     order = np.lexsort((t.link, t.start))[:count]
     collective = algorithm.conditions.collective[t.chunk]
     columns: Any = (
@@ -149,8 +156,10 @@ def verify(files: tuple[Path, ...], as_json: bool, quiet: bool) -> int:
     The exit code is 1 if a file breaks a rule, 2 if one cannot be read.
     """
     worst = 0
+    # One wrong file does not keep the others from being checked.
     results = []
     for file in files:
+        # Wrong until shown otherwise, and filled with whatever is known before it fails.
         result: dict[str, Any] = {"file": str(file), "correct": False}
         results.append(result)
         try:
@@ -181,6 +190,7 @@ def _check(file: Path, result: dict[str, Any]) -> str:
         "chunks": len(algorithm.conditions),
         "transfers": len(algorithm.transfers),
     }
+    # From here on it is correct; what is above is said of wrong algorithms too.
     check(algorithm)
     result |= {"correct": True, "duration_ps": int(algorithm.duration)}
     tasks = " and ".join(

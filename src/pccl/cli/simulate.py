@@ -57,19 +57,23 @@ def simulate(
 ) -> None:
     """Run an algorithm from what depends on what alone, and compare with its plan."""
     factors = dict(_factor(text) for text in slow)
+    # A dictionary keeps the last; which one was meant cannot be known.
     if len(factors) < len(slow):
         raise click.UsageError("--slow is given twice for one link")
     from pccl.algorithm import load
     from pccl.analysis import simulate as run
     from pccl.topology import parse_topology
 
+    # None is the network of the algorithm itself, with its figures.
     world = None if topology is None else parse_topology(topology)
     result = run(load(file), **options, slowdown=factors, topology=world)
     timelines = {}
+    # Not 'if chunk', as there is a chunk 0.
     if chunk is not None:
         timelines["chunk_timeline"] = list(rows_of(_MOMENT, result.chunk_timeline(chunk)))
     if link is not None:
         timelines["link_timeline"] = list(rows_of(_MOMENT, result.link_timeline(link)))
+    # The text says the same as the document, from the same figures.
     said = _document(file, result)
     if as_json:
         print_json(said | {"slowdown": factors} | options | timelines)
@@ -83,6 +87,7 @@ def simulate(
 def _factor(text: str) -> tuple[int, float]:
     link, _, factor = text.partition("=")
     try:
+        # Whether there is such a link is for the simulator to say, which knows the network.
         return int(link), float(factor)
     except ValueError:
         raise click.UsageError(
@@ -103,8 +108,10 @@ def _document(file: Path, result: Simulation) -> dict[str, Any]:
         "discipline": result.discipline,
         "planned_ps": planned,
         "finish_ps": finish,
+        # An algorithm that moves nothing is as fast as planned.
         "finish_over_planned": finish / planned if planned else 1.0,
         "utilization": float(shares.mean()) if len(shares) else 0.0,
+        # Shares come out of sums of floats, whose last digits mean nothing.
         "utilization_over_time": [round(share, 6) for share in over_time],
         "busiest_links": [
             {
@@ -129,6 +136,7 @@ def _facts(said: dict[str, Any], result: Simulation) -> dict[str, str]:
 
     planned = said["planned_ps"]
     finish = said["finish_ps"]
+    # '+0.0%' would hide whether it is exact, which is what a simulation of the plan shows.
     change = f"{finish / planned - 1:+.1%}" if planned and finish != planned else "as planned"
     facts = {
         "file": said["file"],
@@ -136,6 +144,7 @@ def _facts(said: dict[str, Any], result: Simulation) -> dict[str, str]:
         "planned": time_text(planned),
         "finish": f"{time_text(finish)}, {change}",
     }
+    # Nothing was held, and nothing was late.
     if not len(result.algorithm.transfers):
         return facts
     link_text = result.algorithm.topology.link_text
@@ -151,6 +160,7 @@ def _facts(said: dict[str, Any], result: Simulation) -> dict[str, str]:
 
 
 def _row(result: Simulation, moment: dict[str, int]) -> Iterable[object]:
+    # Beside the real start, so that a delay can be followed from transfer to transfer.
     planned = int(result.algorithm.transfers.start[moment["transfer"]])
     times = (planned, moment["start_ps"], moment["free_ps"], moment["arrival_ps"])
     link = result.algorithm.topology.link_text(moment["link"])

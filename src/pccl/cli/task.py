@@ -22,6 +22,7 @@ _BY_FLAGS = [name for name, kind in KINDS.items() if kind.fits_flags]
 
 def _once(context: Any, parameter: Any, values: tuple[str, ...]) -> str | None:  # noqa: ARG001
     """The only value of an option that people might give several times."""
+    # Click would quietly take the last of several; two collectives are a task for a spec file.
     if len(values) > 1:
         raise click.BadParameter(f"give one, or describe {' and '.join(values)} in a spec file")
     return values[0] if values else None
@@ -68,7 +69,9 @@ task_options = all_of([click.argument("spec", required=False, type=FILE), *_FLAG
 
 def read_task(spec: Path | None, flags: dict[str, Any]) -> Spec:
     """Read the spec file, or the flags; settings and output of the command line beat those of the file."""
+    # Either, never both: which of two topologies counts would be anybody's guess.
     task = _from_flags(flags) if spec is None else _from_file(spec, flags)
+    # A flag beats the file, and the file beats the default; so what was not given must not count.
     given = {}
     for setting in fields(Settings):
         if flags.get(setting.name) is not None:
@@ -79,6 +82,7 @@ def read_task(spec: Path | None, flags: dict[str, Any]) -> Spec:
 
 def _from_file(path: Path, flags: dict[str, Any]) -> Spec:
     for name in _FLAGS:
+        # Options that can be repeated are empty tuples where they are not given.
         if flags[name] not in (None, ()):
             raise click.UsageError(f"{path} says what to synthesize; leave out {spelled(name)}")
     from pccl.spec import load_spec
@@ -87,6 +91,7 @@ def _from_file(path: Path, flags: dict[str, Any]) -> Spec:
 
 
 def _from_flags(flags: dict[str, Any]) -> Spec:
+    # Checked by hand, because with a spec file neither is required.
     for name, example in (("topology", "mesh:8x8"), ("collective", "all-to-all")):
         if flags[name] is None:
             raise click.UsageError(
@@ -96,16 +101,19 @@ def _from_flags(flags: dict[str, Any]) -> Spec:
     from pccl.topology import parse_topology
 
     kind = normal_kind(flags["collective"])
+    # A matrix or a pattern has no sensible spelling on one line.
     if not KINDS[kind].fits_flags:
         raise click.UsageError(
             f"{kind} does not fit into flags; describe it in a spec file (docs/spec.md)"
         )
     topology = parse_topology(flags["topology"])
     mesh = _mesh(flags["mesh"], flags["along"])
+    # Before any collective is made: its groups would name NPUs that do not exist.
     if mesh is not None:
         check_mesh(mesh, topology)
     about = {name: flags[name] for name in _OF_COLLECTIVE}
     collectives = []
+    # Without a group there is one collective, among all NPUs.
     for group in flags["group"] or (None,):
         collectives += collectives_of(CollectiveEntry(kind, group=group, **about), mesh)
     return Spec(topology, tuple(collectives))
@@ -124,6 +132,7 @@ def _mesh(text: str | None, along: str | None) -> DeviceMesh | None:
     sizes = []
     for part in text.split(","):
         name, _, size = (word.strip() for word in part.partition("="))
+        # Stricter than int(), which also reads signs, underscores and digits of other scripts.
         if not name or not (size.isascii() and size.isdecimal() and len(size) < 10):
             raise click.UsageError(
                 f"--mesh {text!r}: {part.strip()!r} is not name=size; write for example dp=8,tp=8"

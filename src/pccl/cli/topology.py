@@ -31,6 +31,7 @@ _FEW_SPEEDS = 4
     "pccl topology ring:4@25GB/s x fully-connected:8@100GB/s",
     "pccl topology h100:2 --save h100.yaml",
 )
+# Several words, so that 'ring:4 x switch:8' needs no quotes.
 @click.argument("text", nargs=-1)
 @option("--save FILE", "Write the network to .yaml or .json.")
 @json_option
@@ -46,6 +47,7 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
         _list_zoo(as_json)
         return
     if save:
+        # Before the network is made, which for a large one takes a while.
         check_writable(save, (".yaml", ".yml", ".json"), "a topology")
     from pccl.topology import parse_topology, save_topology, topology_to_dict
 
@@ -63,6 +65,7 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
             }
         )
         return
+    # What is long comes last: a summary, then the devices, then the links.
     facts = _facts(network)
     if save:
         facts["saved to"] = str(save)
@@ -76,6 +79,7 @@ def _list_zoo(as_json: bool) -> None:
 
     entries = zoo()
     if as_json:
+        # Picked by name: an entry also has the function that makes the network.
         keys = ("name", "arguments", "description", "example", "options", "speeds")
         print_json([{key: getattr(entry, key) for key in keys} for entry in entries])
         return
@@ -88,12 +92,14 @@ def _list_zoo(as_json: bool) -> None:
 
 def _facts(network: Topology) -> dict[str, str]:
     facts = {"name": network.name, "NPUs": f"{network.num_npus:,}"}
+    # The shape of a ring or of a switch is its number of NPUs, which is said already.
     if len(network.shape) > 1:
         facts["NPUs"] += f" ({' x '.join(map(str, network.shape))})"
     if len(network.switches):
         facts["switches"] = f"{len(network.switches):,}"
     facts["links"] = f"{network.num_links:,}"
     facts |= _speeds(network)
+    # A network in two parts is described like any other, and said to be in two parts.
     hops, problem = _diameter(network)
     if hops is not None:
         facts["diameter"] = f"{counted(hops, 'hop')} between the farthest NPUs"
@@ -120,8 +126,10 @@ def _speeds(network: Topology) -> dict[str, str]:
 
     facts = {}
     for name, kind in (("bandwidth", BytesPerSecond), ("latency", Picoseconds)):
+        # Ascending, so that the first and the last are the span.
         values, counts = np.unique(getattr(network, name), return_counts=True)
         texts = [str(kind(value)) for value in values]
+        # A list of twenty bandwidths is noise; their span is not.
         if len(texts) > _FEW_SPEEDS:
             facts[name] = f"{texts[0]} to {texts[-1]}"
         elif len(texts) == 1:
@@ -134,12 +142,14 @@ def _speeds(network: Topology) -> dict[str, str]:
 
 def _print_devices(network: Topology) -> None:
     """The devices, if they are few and any of them has more to say than its number."""
+    # Numbers and names that follow from them would say nothing new.
     plain = all(label == f"npu{i}" for i, label in enumerate(network.labels))
     if plain or network.num_devices > _FEW_DEVICES:
         return
     rows = []
     for device, label in enumerate(network.labels):
         limits = []
+        # NPUs have no such limits: they store what they receive, and send it to whom they like.
         if network.is_switch(device):
             if network.buffer[device]:
                 limits.append(f"buffer of {network.buffer[device]}")
@@ -164,6 +174,7 @@ def _print_links(network: Topology) -> None:
             network.device_text(link["dst"]),
             link["bandwidth"],
             link["latency"],
+            # The usual link is pipelined, which is not worth a word in every row.
             "exclusive" if "exclusive" in link else "",
         )
         for number, link in enumerate(topology_to_dict(network)["links"])

@@ -32,12 +32,15 @@ def process_groups(
     ([('all NPUs', ('all-gather', 'all-reduce')), ('0-1', ('broadcast',))], [0, 1, 0])
     """
     everyone = tuple(topology.npus.tolist())
+    # The order of ranks is nothing that can be seen: equal sets are one group.
     members = [tuple(sorted(collective.ranks)) or everyone for collective in collectives]
+    # In the order of the collectives, which numbers the groups and so gives them their colours.
     kinds: dict[tuple[int, ...], list[str]] = {}
     for npus, collective in zip(members, collectives, strict=True):
         kinds.setdefault(npus, []).append(collective.kind)
     groups = []
     for npus, own in kinds.items():
+        # A list of a thousand numbers says less.
         name = "all NPUs" if npus == everyone else format_group(npus)
         groups.append(ProcessGroup(npus, name, tuple(dict.fromkeys(own))))
     numbers = {npus: number for number, npus in enumerate(kinds)}

@@ -56,6 +56,7 @@ def topology(subject: Algorithm | Topology) -> Figure:
         fills: list[tuple[str, ...]] = [(_NPU,)] * network.num_devices
     else:
         network = subject.topology
+        # Which collective is in which group does not matter here: a device has the colours of its groups.
         groups, _ = process_groups(network, subject.collectives)
         labels = {number: style.group_label(group) for number, group in enumerate(groups)}
         handles = style.handles_in_colours(labels, "o")
@@ -64,6 +65,7 @@ def topology(subject: Algorithm | Topology) -> Figure:
         for number, group in enumerate(groups):
             for npu in group.npus:
                 fills[npu] = (*fills[npu], style.colour_of(number))[:4]
+        # Grey needs a word only where there is any.
         if not all(fills[npu] for npu in network.npus):
             handles.append(style.handle("in no process group", style.PALE, "o"))
         fills = [colours or (style.PALE,) for colours in fills]
@@ -71,13 +73,16 @@ def topology(subject: Algorithm | Topology) -> Figure:
         handles.append(style.handle("switch", _SWITCH, "s"))
     rates, of_link = network.rates
     widths = np.ones(len(rates))
+    # One bandwidth needs no legend, and widths of many cannot be told apart.
     if 1 < len(rates) <= _WIDTHS:
         widths = np.linspace(0.5, 1.7, len(rates))
         for rate, width in zip(rates[::-1].tolist(), widths[::-1], strict=True):
             handles.append(style.handle(str(BytesPerSecond(rate)), _LINK, linewidth=1.4 * width))
+    # The title has the name already.
     facts = repr(network).removeprefix(f"Topology({network.name!r}: ").removesuffix(")")
     canvas = _Canvas(network, style.name_of(network.name), facts, handles)
     canvas.devices(fills)
+    # A cable is one line, or a mesh would be twice as many lines without saying more.
     chosen, aside, one_way = _cables(network)
     gap = 0.7 * canvas.drawing.radius * aside
     colours = np.full(len(chosen), _LINK)
@@ -89,9 +94,11 @@ def heatmap(algorithm: Algorithm) -> Figure:
     """Draw how busy each link is, on the network; both directions side by side."""
     network = algorithm.topology
     shares = 100 * algorithm.utilization
+    # Also of a network without links, which takes no time.
     average = shares.sum() / max(len(shares), 1)
     groups, _ = process_groups(network, algorithm.collectives)
     fills = np.full(network.num_devices, _OUTSIDE)
+    # Black and white only: colours belong to the links here.
     fills[[npu for group in groups for npu in group.npus]] = _MEMBER
     handles = [style.handle("takes part", _MEMBER, "o")]
     if np.any(fills[network.npus] == _OUTSIDE):
@@ -100,7 +107,9 @@ def heatmap(algorithm: Algorithm) -> Figure:
         handles.append(style.handle("unused link", _UNUSED, linewidth=2))
     title = f"Link utilization: {average:.1f} % on average"
     subtitle = style.subtitle_of(algorithm)
+    # If everybody takes part and every link is used, a legend says nothing.
     shown = handles if len(handles) > 1 else ()
+    # Room on the right for the colour bar, and height enough for its labels.
     canvas = _Canvas(network, title, subtitle, shown, right=1.3, least_height=2.5)
     canvas.devices([(colour,) for colour in fills.tolist()])
     heat = ScalarMappable(_scale(shares), style.HEAT)
@@ -119,6 +128,7 @@ def _scale(shares: Floats) -> Normalize:
     """From 0, or from 50 % if all links that are used are busier than that, to the next ten per cent."""
     lowest = shares[shares > 0].min(initial=100.0)
     highest = shares.max(initial=0.0)
+    # Of links that are all busy for most of the time, the differences are of interest.
     first = 50.0 if 50 <= lowest < highest else 0.0
     return Normalize(first, max(10.0, float(10 * np.ceil(highest / 10))))
 
@@ -130,6 +140,7 @@ def _cables(network: Topology) -> tuple[Ints, Floats, Bools]:
     the head of an arrow, as there is no equal link the other way.
     """
     columns = (network.src, network.dst, network.bandwidth, network.latency, network.exclusive)
+    # Two links are alike if all five agree, and opposite if they agree after turning one round.
     links = list(zip(*(column.tolist() for column in columns), strict=True))
     equal = Counter(links)
     between = Counter(link[:2] for link in links)
@@ -138,10 +149,13 @@ def _cables(network: Topology) -> tuple[Ints, Floats, Bools]:
     aside = np.ones(network.num_links)
     for number, link in enumerate(links):
         src, dst, *features = link
+        # As many there as back: then none of them needs an arrow.
         matched = equal[link] == equal[dst, src, *features]
         alone = between[src, dst] == 1
+        # Nothing to be beside of: the line leads from centre to centre.
         if alone and (matched or not between[dst, src]):
             aside[number] = 0.0
+        # Of a cable, the link that starts at the smaller number stands for both.
         if not (alone and matched) or src < dst:
             chosen.append(number)
             one_way.append(not matched)
@@ -176,6 +190,7 @@ class _Canvas:
             above += 0.45
         width = far - left + 2 * room
         height = bottom - top + 2 * above
+        # Inches per unit of the drawing: small networks are not blown up, large ones fit a page.
         unit = min(_UNIT, _WIDEST / width, _HIGHEST / height)
         inches = max(width * unit, 1.5), max(height * unit, least_height)
         self.paper = style.Paper(*inches, title, subtitle, handles, right=right)
@@ -183,8 +198,10 @@ class _Canvas:
         axes.set_axis_off()
         axes.set_aspect("equal")
         axes.set_xlim(left - room, far + room)
+        # Drawings have y grow downwards, matplotlib upwards.
         axes.set_ylim(bottom + above, top - above)
         self._points = 72 * unit
+        # Follows the devices, but stays visible on large networks and slender on small ones.
         self.line = float(np.clip(0.16 * self.drawing.radius * self._points, 0.3, 2.2))
         for number, frame in enumerate(self.drawing.frames):
             self._frame(number, frame)
@@ -195,6 +212,7 @@ class _Canvas:
         radius = self.drawing.radius
         half = _HALF_SIDE * radius
         edge = float(np.clip(0.07 * radius * self._points, 0.05, 0.8))
+        # One size for all numbers: the largest that has room for the longest inside its circle.
         digits = len(str(network.num_devices - 1))
         size = min(9.0, 1.5 * radius * self._points / (0.66 * max(digits, 1.6)))
         parts: list[Patch] = []
@@ -212,6 +230,7 @@ class _Canvas:
             else:
                 faces += colours
                 rings.append(Circle((x, y), radius))
+                # Equal slices from the top on.
                 angles = np.linspace(0, 360, len(colours) + 1) - 90
                 wedges = (Wedge((x, y), radius, *ends) for ends in pairwise(angles))
                 parts += wedges if several else rings[-1:]
@@ -227,6 +246,7 @@ class _Canvas:
                     zorder=4,
                     bbox=style.white_patch("circle,pad=0.15") if several else None,
                 )
+        # Collections, because a thousand single patches make a file that browsers choke on.
         for gid, patches, inside, width in (
             ("npu-colours", parts, faces, 0.0),
             ("npus", rings, "none", edge),
@@ -249,15 +269,18 @@ class _Canvas:
         curves = self.drawing.curves(gap)[chosen]
         bent = self.drawing.rise[chosen] != 0
         points = points_along(curves, _ALONG)
+        # Two points are enough for a straight line, which is nearly every line.
         lines = [points[i] if bent[i] else curves[i, [0, 3]] for i in range(len(chosen))]
         # Lines with heads end where the head begins, which touches the rim of the device.
         size = 0.62 * self.drawing.radius
+        # Among thousands of links, heads are specks that only enlarge the file.
         heads = heads & (network.num_links <= _MANY_LINKS)
         pointed = np.flatnonzero(heads)
         outside = self._distance_to_rim(points[pointed], network.dst[chosen[pointed]])
         _, tips = _crossings(points[pointed], outside)
         last, ends = _crossings(points[pointed], outside - 0.8 * size)
         for i, end, k in zip(pointed.tolist(), ends, last.tolist(), strict=True):
+            # The line up to the last point outside of the head, and then the place where the head begins.
             kept = points[i, : k + 1] if bent[i] else points[i, :1]
             lines[i] = np.vstack([kept, end])
         add = self.paper.axes.add_collection
@@ -283,6 +306,7 @@ class _Canvas:
             gid=f"frame-{number}",
         )
         self.paper.axes.add_patch(box)
+        # Labels shrink with the drawing, and are left out where nobody could read them.
         size = min(style.TEXT, 0.34 * self._points)
         if size < _SMALLEST_LABEL:
             return
@@ -302,6 +326,7 @@ class _Canvas:
         drawing = self.drawing
         apart = points - drawing.xy[devices][:, None]
         circle = lengths(apart) - drawing.radius
+        # The distance in the norm whose unit circle is a square.
         square = np.abs(apart).max(axis=2) - _HALF_SIDE * drawing.radius
         is_switch = drawing.topology.kind[devices] == SWITCH
         return np.asarray(np.where(is_switch[:, None], square, circle))
@@ -311,11 +336,13 @@ def _crossings(points: Floats, outside: Floats) -> tuple[Ints, Floats]:
     """Return, per line, its last point that is outside, by number, and the place where it gets inside."""
     count = points.shape[1]
     is_outside = outside > 0
+    # From the end: a curve may leave its own device, pass another, and come in once.
     last = count - 1 - np.argmax(is_outside[:, ::-1], axis=1)
     last = np.where(is_outside.any(axis=1), np.minimum(last, count - 2), 0)
     lines = np.arange(len(points))
     before = outside[lines, last]
     after = outside[lines, last + 1]
+    # Linear between two samples, which are near enough for that.
     share = np.clip(before / np.maximum(before - after, 1e-9), 0.0, 1.0)
     step = points[lines, last + 1] - points[lines, last]
     return last, points[lines, last] + share[:, None] * step

@@ -41,6 +41,7 @@ class FigureKind:
     of_topology: bool = False
 
 
+# Options are those of formats, so that the command line makes flags of them in the same way.
 _AGAINST = Option("against", "text", "Baselines to set beside it: direct,ring.")
 _LINKS = Option("links", "count", "How many links, the busiest. Default: 40.")
 
@@ -93,6 +94,7 @@ def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: 
     """
     from pccl.topology import Topology
 
+    # Everything that can be wrong is asked before matplotlib is imported, which takes a second.
     figure = find_figure(kind, options)
     file = Path(path)
     if file.suffix not in SUFFIXES:
@@ -101,12 +103,14 @@ def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: 
     if isinstance(subject, Topology) and not figure.of_topology:
         raise PcclError(f"a {kind} needs an algorithm, not only a topology")
     try:
+        # Only to see whether it is there: it is an optional dependency.
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise PcclError("matplotlib is not installed: pip install matplotlib") from error
     from pccl.reporting.figures import style
 
     draw = load_function(f"pccl.reporting.figures.{figure.target}")
+    # Saving too: some settings count only when the file is written.
     with style.own_settings():
         style.save(draw(subject, **options), file)
     return file
@@ -125,6 +129,7 @@ def find_figure(name: str, options: Iterable[str] = ()) -> FigureKind:
     if name not in FIGURES:
         raise PcclError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")
     for option in options:
+        # An option of another figure is a slip that can be named; any other is unknown.
         users = [
             figure.name
             for figure in FIGURES.values()

@@ -44,6 +44,7 @@ _SETTINGS: dict[str, Any] = {
     "text.parse_math": False,
     "savefig.dpi": 150,
 }
+# The same figure is the same file, so that a repository sees only real changes.
 _WITHOUT_DATE = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 
 
@@ -90,6 +91,7 @@ class Paper:
         bottom: float = 0.2,
     ) -> None:
         above = 0.75
+        # The legend is beside the axes; text is measured by counting, without a renderer.
         labels = [len(str(handle.get_label())) for handle in handles]
         if handles:
             right = max(right, 0.7 + 0.072 * max(labels))
@@ -98,10 +100,12 @@ class Paper:
         # Inches that a character takes.
         text_width = max(0.088 * len(title), 0.064 * len(subtitle)) + 0.3
         right = max(right, text_width - left - width)
+        # A legend may be higher than what it explains.
         self.height = max(height, 0.4 + 0.175 * len(handles))
         self._size = left + width + right, bottom + self.height + above
         self._beside = left + width + 0.15
         self._bottom = bottom
+        # Not through pyplot, which keeps figures for ever and may look for a display.
         self.figure = Figure(figsize=self._size)
         self.axes = self._add_axes(left, bottom, width, self.height)
         self.axes.spines[["top", "right"]].set_visible(False)
@@ -124,6 +128,7 @@ class Paper:
         bar = self.figure.colorbar(
             heat, cax=self._add_axes(self._beside, self._bottom, 0.13, height)
         )
+        # Along a short bar, a long label would be cut off.
         bar.set_label(label, fontsize=TEXT if height > 2 else 6)
         bar.outline.set_visible(False)
 
@@ -135,6 +140,7 @@ class Paper:
 def handle(label: str, colour: str, marker: str = "", **style: Any) -> Line2D:
     """Return an entry of a legend: a line, or a marker with a rim."""
     if marker:
+        # Of a marker no line, or it would be struck through in the legend.
         style |= {"linestyle": "", "marker": marker, "markersize": 7, "markerfacecolor": colour}
         style |= {"markeredgecolor": INK, "markeredgewidth": 0.6}
     return Line2D([], [], color=colour, label=_printable(label), **style)
@@ -143,6 +149,7 @@ def handle(label: str, colour: str, marker: str = "", **style: Any) -> Line2D:
 def handles_in_colours(labels: Mapping[int, str], marker: str = "") -> list[Line2D]:
     """Return an entry for each of the first labels, in the colour of its number, and one that counts the others."""
     entries = [handle(label, colour_of(number), marker) for number, label in labels.items()]
+    # A ninth entry would have the colour of the first.
     more = len(entries) - len(COLOURS)
     if more > 0:
         entries[len(COLOURS) :] = [handle(f"and {more} more; colours repeat", "none")]
@@ -181,6 +188,7 @@ def name_of(name: str) -> str:
 def readable_on(colour: str) -> str:
     """Return black or white, whichever can be read on the colour."""
     red, green, blue = to_rgb(colour)
+    # The eye sees green as bright and blue as dark: the weights of old television.
     return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
 
 

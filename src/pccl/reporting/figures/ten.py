@@ -30,11 +30,13 @@ def draw(algorithm: Algorithm) -> Figure:
     t = algorithm.transfers
     devices = algorithm.topology.num_devices
     moments = np.unique(np.concatenate([[0], t.start, t.arrival]))
+    # A picture with every moment is only worth anything while it can be read.
     _check_size(algorithm, len(moments))
     factor, unit = largest_unit(Picoseconds, int(moments[-1]))
     number_of_chunk, names = _chunk_names(algorithm.conditions)
     handles = style.handles_in_colours(dict(enumerate(names)))
     handles.append(style.handle("link at that time", style.PALE))
+    # By the number of moments, until the page is full.
     width = float(np.clip(0.85 * (len(moments) - 1), 3.0, 11.0))
     paper = style.Paper(
         width,
@@ -49,6 +51,7 @@ def draw(algorithm: Algorithm) -> Figure:
     times = moments / factor
     last = float(times[-1])
     arcs = _arcs(algorithm, moments, factor)
+    # More would be one grey surface.
     if len(arcs) <= _MOST_ARCS:
         lines = LineCollection(arcs, colors=style.PALE, linewidths=0.6, zorder=1, gid="arcs")
         axes.add_collection(lines)
@@ -62,6 +65,7 @@ def draw(algorithm: Algorithm) -> Figure:
         gid="nodes",
     )
     ways = _ways(t.start / factor, t.src, t.arrival / factor, t.dst)
+    # Shrunk at both ends, so that it does not cover the nodes.
     arrow = {
         "arrowstyle": "-|>",
         "linewidth": 1.5,
@@ -75,6 +79,7 @@ def draw(algorithm: Algorithm) -> Figure:
     # Arrows have no id in the file; these lines, which cannot be seen, have.
     axes.add_collection(LineCollection(ways, alpha=0.0, gid="transfers"))
     if len(t) <= _MOST_LABELS:
+        # Labels have a size on paper, and must be kept apart in units of the axes.
         inch = np.array([last / width or 1.0, devices / paper.height])
         look = {"fontsize": 6, "ha": "center", "va": "center", "zorder": 5}
         patch = style.white_patch("round,pad=0.12")
@@ -83,8 +88,10 @@ def draw(algorithm: Algorithm) -> Figure:
     is_switch = algorithm.topology.is_switch
     names = [f"switch {i}" if is_switch(i) else f"NPU {i}" for i in range(devices)]
     axes.set_yticks(range(devices), names)
+    # Moments are not even: where several are close, the first is labelled.
     ticks = _apart(times.tolist(), 0.45 * last / width)
     axes.set_xticks(ticks, [f"{tick:.4g}" for tick in ticks])
+    # On a uniform network all steps are equal, as in the paper's figures.
     steps = np.unique(np.diff(moments))
     note = f", one step is {time_text(int(steps[0]))}" if len(steps) == 1 else ""
     axes.set(
@@ -118,6 +125,7 @@ def _chunk_names(conditions: Conditions) -> tuple[list[int], list[str]]:
     chunks = range(len(conditions))
     if len(conditions) <= len(style.COLOURS):
         return list(chunks), [f"chunk {chunk}: {_way(conditions, chunk)}" for chunk in chunks]
+    # A sum has several sources; its first one stands for all.
     source = [int(conditions.sources(chunk)[0]) for chunk in chunks]
     senders = sorted(set(source))
     names = [f"chunks from {sender}" for sender in senders]
@@ -144,6 +152,7 @@ def _arcs(algorithm: Algorithm, moments: Ints, factor: int) -> list[Floats]:
     travel = np.full(topology.num_links, never)
     at_rate = np.full(len(rates), never)
     np.minimum.at(travel, t.link, t.arrival - t.start)
+    # What a link of this bandwidth takes at best.
     np.minimum.at(at_rate, of_link, travel)
     travel = np.where(travel == never, at_rate[of_link], travel)
     # A link that would arrive after the end is left out.

@@ -34,6 +34,7 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
     names = [name.strip() for name in names if name.strip()]
     if len(set(names)) < len(names):
         raise PcclError(f"a baseline is named twice: {', '.join(names)}")
+    # Ours first, which has the first colour and the solid line.
     runs = {"this algorithm": algorithm}
     for name in names:
         runs[name] = baseline(name, algorithm.topology, *algorithm.collectives)
@@ -55,6 +56,7 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
     for run, look in zip(runs.values(), looks, strict=True):
         t = run.transfers
         duration = int(run.duration)
+        # Equal widths for all runs, so that a short one is not drawn in finer steps.
         intervals = max(20, round(_INTERVALS * duration / max(last, 1)))
         width = max(duration, 1) / intervals
         # All links together are one row.
@@ -63,9 +65,11 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
         curve = 100 * (held[0] / (width * max(run.topology.num_links, 1)))
         highest = max(highest, float(curve.max()))
         times = np.linspace(0, duration / factor, intervals + 1)
+        # Steps, because that is what is known: an average over each interval.
         paper.axes.stairs(curve, times, baseline=0, **look)
     paper.axes.set(
         xlim=(0, max(last / factor, 1e-9) * 1.01),
+        # All of the scale if it is used, or else as much of it as shows the differences.
         ylim=(0, 104 if highest > 50 else max(10.0, 1.1 * highest)),
         xlabel=f"time ({unit})",
         ylabel="links busy (%)",
@@ -84,12 +88,14 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
     shown = _busiest(algorithm, most)
     used = np.count_nonzero(t.link_busy)
     which = f"all {used:,}" if len(shown) == used else f"the {len(shown)} busiest of {used:,}"
+    # -1 marks links that are not shown.
     row_of_link = np.full(algorithm.topology.num_links, -1)
     row_of_link[shown] = np.arange(len(shown))
     transfers = np.flatnonzero(row_of_link[t.link] >= 0)
     row = row_of_link[t.link[transfers]]
     start = t.start[transfers]
     hold = t.hold[transfers]
+    # More bars than pixels would hide how idle a link is; shares do not.
     one_by_one = len(transfers) <= _MOST_BARS
     groups, of_collective = process_groups(algorithm.topology, algorithm.collectives)
     collective = algorithm.conditions.collective[t.chunk[transfers]]
@@ -133,6 +139,7 @@ def _draw_bars(paper: style.Paper, row: Ints, begin: Floats, hold: Floats, group
     end = begin + hold
     top = row - 0.4
     bottom = row + 0.4
+    # Built at once: thousands of rectangles one by one take seconds.
     corners = np.stack([begin, top, begin, bottom, end, bottom, end, top], axis=1)
     bars = PolyCollection(
         list(corners.reshape(-1, 4, 2)),
@@ -165,6 +172,7 @@ def _busiest(algorithm: Algorithm, most: int) -> Ints:
     """Return the links that are held longest, ordered by the devices that they join."""
     topology = algorithm.topology
     chosen = largest(algorithm.transfers.link_busy, most)
+    # In the order in which people look for a link, and not in that of their load.
     return chosen[np.lexsort((chosen, topology.dst[chosen], topology.src[chosen]))]
 
 
@@ -172,6 +180,7 @@ def _label_links(paper: style.Paper, algorithm: Algorithm, shown: Ints, lines: b
     """Write a label per link, or where that has no room, one per sender, and draw lines between senders."""
     src = algorithm.topology.src[shown].tolist()
     dst = algorithm.topology.dst[shown].tolist()
+    # Where a new sender begins.
     first = np.flatnonzero(np.diff(src, prepend=-1))
     # Lines do not help if nearly every link has its own sender.
     if lines and 2 * len(first) < len(shown) + 20:
@@ -184,6 +193,7 @@ def _label_links(paper: style.Paper, algorithm: Algorithm, shown: Ints, lines: b
         paper.axes.set_yticks(range(len(shown)), labels)
     else:
         middle = (first + np.append(first[1:], len(shown)) - 1) / 2
+        # As many labels as have room at 8 points each.
         every = int(np.ceil(8.0 * len(first) / points))
         labels = [f"from {src[row]}" for row in first[::every].tolist()]
         paper.axes.set_yticks(middle[::every], labels)

@@ -152,10 +152,13 @@ def arrange(topology: Topology) -> Drawing:
     >>> [arrange(parse_topology(text)).kind for text in texts]
     ['grid', 'ring', 'boxes', 'levels', 'groups']
     """
+    # Lazily: the last family spreads anything, at a price.
     sketches = (family(topology) for family in _FAMILIES)
     sketch = next(sketch for sketch in sketches if sketch is not None)
+    # Rounded, so that files are short and do not depend on the last bits of a machine.
     exact = sketch.xy - sketch.xy.min(axis=0)
     xy = exact.round(3)
+    # So that even the nearest two leave room for an arrow between them.
     radius = min(sketch.radius, 0.3 * smallest_distance(xy))
     frames = []
     for label, devices, label_below in sketch.frames:
@@ -168,6 +171,7 @@ def arrange(topology: Topology) -> Drawing:
     # Only families that know their links have links that lead round.
     wraps = (rise != 0) & (sketch.arcs is not None)
     # The number of each link among those with the same ends.
+    # One number per ordered pair of devices; parallel links share it.
     ends = topology.src.astype(np.int64) * topology.num_devices + topology.dst
     _, parallel = np.unique(ends, return_counts=True)
     lane = count_within(parallel)[inverse(np.argsort(ends, kind="stable"))]
@@ -202,6 +206,7 @@ def _bezier_curves(start: Floats, end: Floats, rise: Floats, wraps: Bools, shift
 
 def _rises_round_devices(topology: Topology, xy: Floats, radius: float) -> Floats:
     """Return, per link, how far its curve rises to the left in order to pass by all devices but its own two."""
+    # Straight, unless a device is in the way.
     rise = np.zeros(topology.num_links)
     if topology.num_links * len(xy) > _MOST_CHECKS:
         return rise
@@ -226,6 +231,7 @@ def _blocked(topology: Topology, xy: Floats, devices: Ints, room: float) -> Ints
     way = xy[topology.dst][:, None, :] - start
     there = xy[devices][None]
     along = ((there - start) * way).sum(axis=2) / np.maximum((way**2).sum(axis=2), 1e-9)
+    # The point of the line that is nearest to the device, not beyond its ends.
     foot = start + np.clip(along, 0, 1)[..., None] * way
     near = ((there - foot) ** 2).sum(axis=2) < room**2
     for ends in (topology.src, topology.dst):
@@ -239,10 +245,12 @@ def _bow(start: Floats, end: Floats, others: Floats, middle: Floats, room: float
     length = float(np.hypot(*way))
     to_the_left = np.array([way[1], -way[0]])
     outwards = 1.0 if to_the_left @ ((start + end) / 2 - middle) >= 0 else -1.0
+    # A cubic curve reaches 3/4 of the height of its control points.
     rises = outwards * max(1.0, 0.22 * length) * _BOWS / 0.75
     straight = np.zeros_like(rises)
     curves = _bezier_curves(start[None], end[None], rises, straight != 0, straight)
     apart = points_along(curves, _SAMPLES)[:, :, None] - others
     clear = np.sqrt((apart**2).sum(axis=3).min(axis=(1, 2)))
+    # The bows are tried from flat to high: the first that fits disturbs least.
     fine = np.flatnonzero(clear > room)
     return float(rises[fine[0] if len(fine) else np.argmax(clear)])

@@ -39,6 +39,7 @@ def as_grid(topology: Topology) -> Sketch | None:
     if len(shape) < 2 or topology.num_devices != np.prod(shape):
         return None
     place = np.stack(np.unravel_index(np.arange(topology.num_devices), shape))
+    # Along the axes of the grid.
     delta = place[:, topology.dst] - place[:, topology.src]
     if np.any(np.count_nonzero(delta, axis=0) != 1):
         return None
@@ -79,10 +80,12 @@ def sketch_of_pairs(devices: int, pairs: Ints) -> Sketch:
         xy = np.empty((devices, 2))
         xy[order] = circle(devices) if closed else _line(devices)
         return Sketch("ring" if closed else "line", xy)
+    # Known by its pairs, since its shape says no more than eight NPUs.
     if joined == _CUBE_MESH:
         # Two squares beside each other, mirrored, so that two of the four links between twins are short.
         left = np.array([[1.3, 0.0], [0.0, 0.0], [1.3, 1.3], [0.0, 1.3]])
         return Sketch("squares", np.concatenate([left, left * (-1, 1) + (4.2, 0.0)]))
+    # With so many links, a circle shows more than any attempt to untangle them.
     dense = devices <= _SMALL_CIRCLE and len(joined) > 1.4 * devices
     if dense or len(joined) == devices * (devices - 1) // 2:
         return Sketch("circle", circle(devices))

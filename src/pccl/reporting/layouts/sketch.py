@@ -57,6 +57,7 @@ def hops_from(starts: Bools, pairs: Ints) -> Floats:
     hops = np.where(starts, 0.0, np.inf)
     src = pairs.ravel()
     dst = pairs[:, ::-1].ravel()
+    # Level by level, from all starts at once.
     for distance in range(1, starts.shape[1]):
         reached = np.zeros_like(starts)
         np.logical_or.at(reached.T, dst, (hops == distance - 1).T[src])
@@ -88,6 +89,7 @@ def circle(count: int, apart: float = 1.0, least: float = 0.0) -> Floats:
     """Return points around the origin, clockwise from the top, with neighbours so far `apart` or more."""
     radius = least
     if count > 1:
+        # The chord between neighbours is to be `apart` long.
         radius = max(least, apart / 2 / np.sin(np.pi / count))
     angle = 2 * np.pi * np.arange(count) / max(count, 1)
     return radius * points(np.sin(angle), -np.cos(angle))
@@ -106,6 +108,7 @@ def smallest_distance(xy: Floats) -> float:
     nearest = np.inf
     for device in range(0, len(xy), max(1, len(xy) // _SAMPLE)):
         squares = ((xy - xy[device]) ** 2).sum(axis=1)
+        # Nobody is its own neighbour.
         squares[device] = np.inf
         nearest = min(nearest, float(squares.min()))
     return float(np.sqrt(nearest))

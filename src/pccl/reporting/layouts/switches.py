@@ -30,6 +30,7 @@ _SHARED = -1
 
 def as_boxes(topology: Topology) -> Sketch | None:
     """Return the network as boxes: by its shape, or else by the fastest switch of each NPU."""
+    # Per device; everything below only arranges what this finds.
     box = _boxes(topology)
     if box is None:
         return None
@@ -40,6 +41,7 @@ def as_boxes(topology: Topology) -> Sketch | None:
     same_box = box[pairs[:, 0]] == box[pairs[:, 1]]
     # Links that lead round others take more room.
     room = 1.0 if np.any(both_npus & same_box) else 0.6
+    # All boxes get the size of the largest, so that rows and columns line up.
     spans = [np.ptp(inside, axis=0) for _, inside in insides]
     size = np.max(spans, axis=0) + 2 * room + (0.7, 1.0)
     shared = np.flatnonzero(box == _SHARED)
@@ -49,6 +51,7 @@ def as_boxes(topology: Topology) -> Sketch | None:
     band = 0.6 if count == 2 else 0.0
     if len(shared):
         band = max(2.0, 0.1 * width, 0.16 * len(shared))
+    # Half of the rows above the band, and the odd one too.
     rows_above = (rows + 1) // 2 if rows > 1 else 0
     xy = np.zeros((topology.num_devices, 2))
     frames = []
@@ -74,6 +77,7 @@ def as_boxes(topology: Topology) -> Sketch | None:
 
 def as_star(topology: Topology) -> Sketch | None:
     """Return NPUs around their only switch."""
+    # Nothing but spokes: every pair ends at the one switch.
     hubs = topology.switches
     if len(hubs) != 1 or np.any(pairs_of(topology)[:, 1] != hubs[0]):
         return None
@@ -88,6 +92,7 @@ def as_hosts(topology: Topology) -> Sketch | None:
     pairs = pairs_of(topology)
     places = places_of(topology)
     own = pairs[pairs[:, 0] < places]
+    # Each NPU has exactly one link, and that to a switch.
     alone = np.array_equal(own[:, 0], np.arange(places)) and np.all(own[:, 1] >= places)
     if not alone:
         return None
@@ -107,10 +112,12 @@ def _levels(topology: Topology, pairs: Ints, home: Ints) -> Sketch | None:
     reached = np.isfinite(hops)
     level = np.where(reached, hops, hops[reached].max() + 1).astype(np.int64)
     top = int(level.max())
+    # One level is a star, and a link within a level makes it no tree.
     if top < 2 or np.any(level[pairs[:, 0]] == level[pairs[:, 1]]):
         return None
     xy = np.zeros((topology.num_devices, 2))
     leaves, hosts = np.unique(home, return_counts=True)
+    # As many abreast as keep the whole tree from growing too wide.
     columns = max(1, min(int(hosts.max()), int(_WIDEST_TREE // len(leaves))))
     start = 0.0
     for leaf in leaves.tolist():
@@ -120,6 +127,7 @@ def _levels(topology: Topology, pairs: Ints, home: Ints) -> Sketch | None:
         start += min(columns, len(npus)) + 0.5
     width = start - 1.5
     height = max(1.5, 0.35 * width / top)
+    # Of every pair, who is below and who above.
     lower, upper = np.take_along_axis(pairs, np.argsort(level[pairs], axis=1), axis=1).T
     for number in range(1, top + 1):
         # A switch belongs above the middle of what hangs on it.
@@ -129,6 +137,7 @@ def _levels(topology: Topology, pairs: Ints, home: Ints) -> Sketch | None:
         middle = np.where(hanging > 0, sums / np.maximum(hanging, 1), width / 2)
         order = own[np.lexsort((own, middle))]
         xy[order] = row(len(order), max(1.0, width / len(order)), -height * number, width / 2)
+        # Leaves stand exactly above their NPUs; higher levels are spaced evenly.
         if number == 1:
             xy[own, 0] = middle
     return Sketch("levels", xy)
@@ -157,6 +166,7 @@ def _around_switches(topology: Topology, pairs: Ints, home: Ints) -> Sketch:
     between = pairs[np.all(pairs >= first, axis=1)] - first
     switches = sketch_of_pairs(topology.num_devices - first, between)
     most = int(np.bincount(home).max())
+    # Far enough out that the NPUs of the fullest switch do not touch.
     reach = max(1.0, 0.4 + 0.5 / np.sin(np.pi / max(most, 2)))
     xy = np.zeros((topology.num_devices, 2))
     xy[first:] = switches.xy * (2 * reach + 1.0) / smallest_distance(switches.xy)
@@ -169,6 +179,7 @@ def _around_switches(topology: Topology, pairs: Ints, home: Ints) -> Sketch:
 def _boxes(topology: Topology) -> Ints | None:
     """Return, per device, its box, or that it is shared; None if the network is no machine of boxes."""
     places = places_of(topology)
+    # A machine of several dimensions says itself what a box is: its last one.
     of_npu: Ints | None
     if len(topology.shape) > 1 and 1 < topology.shape[-1] < places:
         of_npu = np.arange(places) // topology.shape[-1]
@@ -181,6 +192,7 @@ def _boxes(topology: Topology) -> Ints | None:
     pairs = pairs_of(topology)
     to_switch = pairs[(pairs[:, 0] < places) & (pairs[:, 1] >= places)]
     for switch in np.unique(to_switch[:, 1]).tolist():
+        # A switch that only one box uses is inside of it; one that several use is between them.
         own = np.unique(of_npu[to_switch[to_switch[:, 1] == switch, 0]])
         if len(own) == 1:
             box[switch] = own[0]
@@ -194,6 +206,7 @@ def _by_fastest_switch(topology: Topology, places: int) -> Ints | None:
     if places < 4 or np.any(np.bincount(homes[:, 0], minlength=places) < 2):
         return None
     order = up[np.lexsort((topology.dst[up], -topology.bandwidth[up], topology.src[up]))]
+    # The first of each sender, which after sorting is the fastest.
     fastest = order[np.unique(topology.src[order], return_index=True)[1]]
     _, group, sizes = np.unique(topology.dst[fastest], return_inverse=True, return_counts=True)
     return group.reshape(-1).astype(np.int64) if len(sizes) > 1 and sizes.min() > 1 else None
@@ -229,6 +242,7 @@ def _arrangement(topology: Topology, count: int, size: Floats, shared: int) -> t
         return int(topology.shape[1]), int(topology.shape[0])
     if count * size[0] <= _WIDEST_ROW:
         return count, 1
+    # A page that is about 1.7 times as wide as high.
     across = int(np.ceil(np.sqrt(1.7 * count * size[1] / size[0])))
     rows = max(2, -(-count // across))
     return -(-count // rows), rows
@@ -263,6 +277,7 @@ def _fan(count: int, outwards: Floats) -> Floats:
     in_row = np.minimum(count - _ABREAST * y, _ABREAST)
     across = (x - (in_row - 1) / 2) * 0.8
     ahead = 1.0 + 0.75 * y
+    # Turned such that 'up' leads away from the middle of the group.
     angle = np.arctan2(outwards[0], -outwards[1])
     return points(across, -ahead) @ _turn(angle)
 

@@ -39,6 +39,7 @@ def commands(algorithm: Algorithm, source: str | Path | None) -> list[tuple[str,
     found.append(("Check it again", f"pccl verify {quoted}"))
     found.append(("Run it on slower or unsteady links", f"pccl simulate {quoted} --jitter 0.1"))
     for entry in FORMATS.values():
+        # A page that shows a command which fails would be worse than one that shows none.
         options = _options_that_work(algorithm, entry)
         if options is not None:
             ending = entry.suffixes[0] if entry.suffixes else f"-{entry.name}"
@@ -56,6 +57,7 @@ def commands(algorithm: Algorithm, source: str | Path | None) -> list[tuple[str,
 def _options_that_work(algorithm: Algorithm, entry: Format) -> dict[str, Any] | None:
     """Return options with which the format takes the algorithm; None if it refuses it, or if a try takes too long."""
     known = [option.name for option in entry.options]
+    # A file for a runtime holds one collective; the first stands as the example.
     several = len(algorithm.collectives) > 1 and "collective" in known
     needed: dict[str, Any] = {"collective": 0} if several else {}
     if len(algorithm.transfers) > MOST_TO_TRY:
@@ -67,6 +69,7 @@ def _options_that_work(algorithm: Algorithm, entry: Format) -> dict[str, Any] | 
             options = needed | dict.fromkeys(flags, True)
             try:
                 export(algorithm, Path(folder) / str(number), entry.name, **options)
+            # A refusal, which other flags may help; anything else is a bug and must be seen.
             except PcclError:
                 continue
             return options

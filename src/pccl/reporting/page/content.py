@@ -55,6 +55,7 @@ def found(comparison: Comparison) -> str:
 
 def left_out(comparison: Comparison) -> str:
     """The baselines that did not run, by reason."""
+    # Many baselines are left out for the same reason.
     names: dict[str, list[str]] = {}
     for row in comparison.left_out:
         names.setdefault(row.reason, []).append(row.name)
@@ -99,6 +100,7 @@ def notes(algorithm: Algorithm, load: Load, shown: Sample, verified: bool) -> st
 
 def rivals(comparison: Comparison) -> str:
     """Ours, the baselines that ran and the bound, the quickest first, with bars."""
+    # The bound is the first, unless something reaches it.
     rows = sorted(comparison.rows, key=lambda row: int(row.duration or 0))
     longest = int(rows[-1].duration or 0) or 1
     lines = [_rival(comparison, row, longest) for row in rows]
@@ -145,6 +147,7 @@ def last_chunks(algorithm: Algorithm) -> str:
 
 def usage(algorithm: Algorithm, curve: Column) -> str:
     """The share of links that are busy in tenths of the time, for those who cannot see the curve."""
+    # A screen reader reads ten rows; the curve has hundreds of points.
     step = int(algorithm.duration) / _TENTHS
     rows = []
     for k, part in enumerate(np.array_split(curve.sum(axis=0), _TENTHS)):
@@ -165,9 +168,11 @@ def _cards(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     if comparison.gap is not None:
         yield "Gap", f"{comparison.gap:.1%}", "above the bound"
     best = comparison.best_baseline
+    # Nothing can be faster than an algorithm that takes no time.
     if best is not None and duration:
         yield "Speed-up", f"{best.speedup:.2f}×", f"over {best.name}, the best baseline"
     yield "Links busy", f"{ours.links_busy:.1%}", "on average over links and time"
+    # With several, a bandwidth of the first alone would mislead.
     if len(comparison.algorithm.collectives) == 1 and duration:
         rate = (ours.algorithm_bandwidth or 0) / 1e9
         text = f"algorithm bandwidth {rate:,.2f} GB/s, as nccl-tests counts"
@@ -201,6 +206,7 @@ def _numbered_table(
     """A table of links or chunks by number; the numbers become buttons once the script runs."""
     if not rows:
         return f"<p>{escape(caption)}: there are none.</p>"
+    # Which the script looks for.
     what = names[0].lower()
     lines = [
         _row(str(number), cells, numbers_from, f' data-{what}="{number}"')

@@ -93,7 +93,9 @@ def load_over_time(
     t = algorithm.transfers
     links = max(algorithm.topology.num_links, 1)
     collective = algorithm.conditions.collective[t.chunk].astype(np.int64)
+    # One row for each collective on each link, as the filters of the page need it.
     pairs, row = _numbered(collective * links + t.link)
+    # A coarse picture of every collective is better than a fine one of all together, but only so far.
     apart = len(pairs) * FEWEST_INTERVALS <= most_cells
     if not apart:
         pairs, row = _numbered(t.link)
@@ -101,7 +103,9 @@ def load_over_time(
     width = max(int(algorithm.duration), 1) / intervals
     held = held_time(row, t.start, t.hold, rows=len(pairs), intervals=intervals, width=width)
     curve = np.zeros((max(len(algorithm.collectives), 1) if apart else 1, intervals))
+    # Several rows belong to one collective, so that plain indexing would lose all but one.
     np.add.at(curve, pairs // links, held / (width * links))
+    # A byte is as fine as the eye, and a quarter of a float.
     share = np.rint(np.clip(held / width, 0, 1) * 255).astype(np.uint8)
     return Load(
         pairs // links, pairs % links, share, np.clip(curve, 0, 1).astype(np.float32), apart
@@ -125,11 +129,13 @@ def sample(algorithm: Algorithm, *, most: int = MOST_TRANSFERS, seed: int = 0) -
     if len(t) <= most:
         return Sample(np.arange(count), np.arange(len(t)), complete=True)
     transfers = np.bincount(t.chunk, minlength=count)
+    # They decide how long it all takes, so they are shown in any case.
     latest = latest_chunks(algorithm, LATEST)
     others = transfers > 0
     others[latest] = False
     order = np.concatenate([latest, _mixed(algorithm, np.flatnonzero(others), seed)])
     shown = np.zeros(count, np.bool_)
+    # Whole chunks only: half a way would look like a chunk that got lost.
     shown[order[np.cumsum(transfers[order]) <= most]] = True
     return Sample(np.flatnonzero(shown), np.flatnonzero(shown[t.chunk]), complete=False)
 
@@ -157,6 +163,7 @@ def page_data(
     duration = int(algorithm.duration)
     # One picosecond, unless the algorithm takes longer than four milliseconds.
     tick = duration // _TICKS + 1
+    # Few different values, each with its text once; links and chunks hold their numbers.
     rates, rate_of_link = topology.rates
     latencies, latency_of_link = np.unique(topology.latency, return_inverse=True)
     sizes, size_of_chunk = np.unique(conditions.bytes[chunks], return_inverse=True)
@@ -177,6 +184,7 @@ def page_data(
         "latencies": [str(Picoseconds(latency)) for latency in latencies.tolist()],
         "latency": latencies.tolist(),
         "sizes": [str(Bytes(size)) for size in sizes.tolist()],
+        # For every size at every rate: the script looks up how long a transfer is under way.
         "transmission": transmission_time(sizes[:, None], rates[None, :]).ravel().tolist(),
         "collectives": [str(collective) for collective in algorithm.collectives],
         "groups": [shortened(group.name, _LONGEST_GROUP) for group in groups],
@@ -234,6 +242,7 @@ def pack(columns: Mapping[str, Column]) -> tuple[list[list[object]], str]:
         else:
             largest = values.max(initial=0)
             short = "u1" if largest < 2**8 else "u2" if largest < 2**16 else "u4"
+        # Little-endian, as typed arrays are in every browser.
         values = np.ascontiguousarray(values, f"<{short}")
         directory.append([name, short, len(values)])
         parts.append(values.view(np.uint8).reshape(len(values), values.itemsize).T.tobytes())
@@ -252,6 +261,7 @@ def _mixed(algorithm: Algorithm, chunks: Ints, seed: int) -> Ints:
 
 def _numbered(key: Column) -> tuple[Ints, Ints]:
     """Return the different keys, ascending, and for each entry which of them it has."""
+    # Keys are small and dense, which makes this much quicker than sorting them.
     used = np.zeros(int(key.max(initial=-1)) + 1, np.bool_)
     used[key] = True
     number = np.cumsum(used) - 1
@@ -261,5 +271,6 @@ def _numbered(key: Column) -> tuple[Ints, Ints]:
 def _ends(name: str, offsets: Ints, ids: Indices, chunks: Ints) -> dict[str, Column]:
     """Return the first of the devices at one end of each chunk, and how many there are."""
     count = offsets[chunks + 1] - offsets[chunks]
+    # The offset of an empty last row is one beyond the end.
     padded = np.append(ids, 0)
     return {name: np.where(count > 0, padded[offsets[chunks]], 0), f"{name}s": count}

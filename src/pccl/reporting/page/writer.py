@@ -69,10 +69,12 @@ def report(
         raise PcclError(
             f"a report is about an algorithm, not {algorithm!r}; pccl.load reads one from a file"
         )
+    # A text is a sequence of names of one letter each, which is never meant.
     if isinstance(baselines, str):
         raise PcclError(
             f"baselines must be a list of names, such as [{baselines!r}], or True or False"
         )
+    # Before baselines run, which may take a minute.
     if not Path(path).parent.is_dir():
         raise FormatError(f"cannot write {path}: there is no folder {Path(path).parent}")
     if verify:
@@ -80,9 +82,11 @@ def report(
     wanted = None if baselines is True else list(baselines or ())
     comparison = compare(algorithm, wanted, bound=bound, quick=True, progress=progress)
     if wanted is not None:
+        # What was named must run; of all that there are, some never fit.
         for row in comparison.left_out:
             raise PcclError(f"the baseline {row.name!r}: {row.reason}")
     shown = sample(algorithm)
+    # Whole in memory, and then written whole or not at all.
     page = _page(comparison, shown, verify, source).encode()
     with replacing(path) as file:
         file.write(page)
