@@ -89,6 +89,7 @@ class Format:
 def load_function(target: str) -> Callable[..., Any]:
     """Import the function that ``module:function`` names."""
     module, _, function = target.partition(":")
+    # Not before it is called: writers take NumPy, kernels and more.
     found: Callable[..., Any] = getattr(import_module(module), function)
     return found
 

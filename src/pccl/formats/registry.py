@@ -124,6 +124,7 @@ def find_format(path: str | Path, name: str | None = None) -> Format:
         if name not in FORMATS:
             raise PcclError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
         return FORMATS[name]
+    # A path may fit several: .plan.json ends with .json too.
     ends = {
         suffix: declared
         for declared in FORMATS.values()

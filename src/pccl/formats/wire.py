@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pccl._arrays import Ints, offsets_of
 from pccl.formats import wire_kernels as kernels
+from pccl.formats.wire_kernels import Bytes
 
 # How the value of a field is written.
 VARINT = 0
@@ -22,7 +23,6 @@ EIGHT_BYTES = 1
 LENGTH = 2
 # The least numbers that need two bytes as a varint, three, and so on.
 _LIMITS = np.array([1 << bits for bits in range(7, 64, 7)], np.uint64)
-Bytes = NDArray[np.uint8]
 
 
 def varint(value: int) -> bytes:
@@ -76,6 +76,7 @@ class Column:
         if len(self.parts) == 1:
             return self.parts[0][0]
         out = np.empty(int(self.lengths.sum()), np.uint8)
+        # Part by part: the kernel moves the beginnings behind what it has placed.
         begin = np.cumsum(self.lengths) - self.lengths
         for data, lengths in self.parts:
             kernels.place(data, lengths, begin, out)
@@ -129,6 +130,7 @@ def digits(values: NDArray[Any]) -> Column:
     b' no. 7 no. 1234'
     """
     width = len(str(int(values.max(initial=0))))
+    # NumPy fills texts up with zero bytes, which are left out.
     content = values.astype(f"S{width}").view(np.uint8).reshape(len(values), width)
     used = content != 0
     return Column(((content[used], used.sum(axis=1, dtype=np.int64)),))

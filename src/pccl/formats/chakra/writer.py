@@ -114,6 +114,7 @@ def _write_folder(path: Path, files: dict[str, bytes]) -> None:
     try:
         path.mkdir(exist_ok=True)
         earlier = (*path.glob(f"{TRACE}.*.et"), *path.glob(f"{WORKLOAD}.*.et"))
+        # Ranks that this algorithm does not have would be run as well.
         for old in (*earlier, path / "network.yml"):
             if old.name not in files:
                 old.unlink(missing_ok=True)
@@ -173,6 +174,7 @@ class _Nodes:
         if chain:
             link = sent.links[sent.link_offsets[:-1]]
             order = np.argsort(link, kind="stable")
+            # Messages are ordered by start, and so are those of a link.
             same = link[order][1:] == link[order][:-1]
             self.before[order[1:][same]] = order[:-1][same]
         self.followed = np.unique(self.before[self.before >= 0])

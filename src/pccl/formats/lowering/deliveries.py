@@ -69,6 +69,7 @@ class Deliveries:
             link = np.zeros(len(self), np.int64)
             link[going] = self.links[self.link_offsets[going] + hop] + 1
             way = np.unique(way * (int(link.max(initial=0)) + 1) + link, return_inverse=True)[1]
+        # Ways between the same ends are counted from zero, those first that are used first.
         in_turn = np.argsort(self.sequence)
         _, first = np.unique(way[in_turn], return_index=True)
         first = in_turn[first]
@@ -93,6 +94,7 @@ class Deliveries:
         end = np.empty(count, np.int64)
         end[order[leaves[order]] - count] = arrived[leaves[order]]
         begin = np.searchsorted(where[received], where[count:])
+        # A row of arrivals for each delivery: from the first at its sender to the last in time.
         offsets = offsets_of(end - begin)
         index = np.repeat(begin - offsets[:-1], end - begin) + np.arange(offsets[-1])
         return offsets, received[index]
@@ -116,9 +118,11 @@ def follow(algorithm: Algorithm, first: int = 0, end: int | None = None) -> Deli
     moves = Moves(rows, t.src, t.dst, t.start, t.arrival, t.reduce)
     sources = Sources(c.source_offsets[chunks], c.source_ids, c.reduces[chunks[:-1]])
     paths = _paths(algorithm, _landings(algorithm, moves, sources))
+    # The transfer that arrives; behind it a row is filled up with -1.
     last = paths[np.arange(len(paths)), np.sum(paths >= 0, axis=1) - 1]
     leaves = np.ascontiguousarray(paths[:, 0])
     made = _decide(algorithm, chunks, moves, sources, leaves, last)
+    # What brings nothing new is not delivered.
     kept = np.flatnonzero(made.sequence >= 0)
     kept = kept[np.lexsort((made.sequence[kept], t.arrival[last[kept]], made.start[kept]))]
     hops = paths[kept]
@@ -145,6 +149,7 @@ def feeds(algorithm: Algorithm) -> tuple[Ints, Ints]:
     after = np.arange(len(adds))
     before = inputs.newest
     pairs = [np.zeros((2, 0), np.int64)]
+    # A sum consists of everything that was added since the last copy: step back through it.
     while len(after):
         after = after[before >= 0]
         before = before[before >= 0]
@@ -158,6 +163,7 @@ def _landings(algorithm: Algorithm, moves: Moves, sources: Sources) -> Ints:
     """Return the transfers that arrive at NPUs, by chunk and arrival; of those at the same time, by turn."""
     t = algorithm.transfers
     turn = np.zeros(len(t), np.int64)
+    # Without sums or switches nobody takes turns.
     if np.any(sources.sums) and len(algorithm.topology.switches):
         kernels.find_turns(moves, sources, np.zeros(algorithm.topology.num_devices, np.int64), turn)
     rows = np.arange(moves.first[0], moves.first[-1])
@@ -192,12 +198,14 @@ def _decide(
 ) -> Decisions:
     """Return what becomes of every path, given the transfers with which it leaves and arrives."""
     t = algorithm.transfers
+    # All paths with the same last transfer arrive at once, as one sum.
     begins = np.flatnonzero(np.append([True] * bool(len(last)), last[1:] != last[:-1]))
     row = last[begins]
     arrivals = Arrivals(
         np.searchsorted(t.chunk[row], chunks), row, np.append(begins, len(last)), leaves
     )
     widths = np.diff(sources.offsets)[sources.sums]
+    # Room for the chunk with the most contributions; one bit is enough for what is no sum.
     words = (int(widths.max(initial=1)) + 63) // 64
     devices = algorithm.topology.num_devices
     longest = int(np.diff(moves.first).max(initial=0))

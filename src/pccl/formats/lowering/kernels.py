@@ -129,6 +129,7 @@ def choose_copy(
     returns = False
     for path in paths:
         leaves = arrivals.leaves[path]
+        # What it sent itself comes back.
         returns |= moves.src[leaves] == device
         if not overlap(held.sent[leaves - low], held.have[device]):
             unite(held.covered, held.sent[leaves - low])
@@ -145,6 +146,7 @@ def decide(
     count = 0
     for chunk in range(len(moves.first) - 1):
         low = moves.first[chunk]
+        # Chunks do not depend on each other; `held` is used again for each.
         begin_chunk(chunk, moves, sources, held)
         leaving = low
         # The first NPU that has added up a sum that switches have made, and when it had it.
@@ -162,6 +164,7 @@ def decide(
             held.total[:] = 0
             own = NONE
             from_adder = NONE
+            # What arrives in all, and whether the receiver itself or the adder is among the senders.
             for path in paths:
                 sender = moves.src[arrivals.leaves[path]]
                 unite(held.total, held.sent[arrivals.leaves[path] - low])
@@ -170,10 +173,12 @@ def decide(
                 if sender == adder:
                     from_adder = path
             adds = moves.reduce[row]
+            # A copy of what is there already changes nothing.
             if not adds and same(held.total, held.have[device]):
                 continue
             # Switches have made the sum: whoever gets it first adds it up, and sends it to the others.
             if not adds and len(paths) > 1 and same(held.total, held.whole):
+                # One message instead of one from every contributor, as soon as the sum is there.
                 if from_adder != NONE:
                     made.start[from_adder] = added_at
                     made.sequence[from_adder] = count
@@ -184,6 +189,7 @@ def decide(
                 if adder == NONE and own != NONE:
                     adder = device
                     added_at = moves.arrival[row]
+            # Whether the receiver has any part of it already: a copy onto some needs a closer look.
             has_some = overlap(held.have[device], held.whole)
             only_new = False
             if not adds and has_some:
@@ -208,6 +214,7 @@ def decide(
                 adds = True
                 has_some = True
                 adds_input = False
+            # A copy leaves nothing of what was there before, a sum all of it.
             if replaced:
                 assign(held.have[device], held.total)
             else:
@@ -227,6 +234,7 @@ def find_turns(moves: Moves, sources: Sources, place: Ints, turn: Ints) -> None:
             place[sources.ids[sources.offsets[chunk] + k]] = k
         for row in range(moves.first[chunk], moves.first[chunk + 1]):
             turn[row] = (place[moves.dst[row]] - chunk) % count
+        # Leave the row as it was, for the next chunk.
         for k in range(count):
             place[sources.ids[sources.offsets[chunk] + k]] = 0
 
@@ -244,6 +252,7 @@ def order_events(missing: Ints, offsets: Ints, followers: Ints, heap: Ints, orde
         if missing[event] == 0:
             size = push_key(heap, heap, size, event, event)
     done = 0
+    # The event with the least number of those that wait for nothing.
     while size > 0:
         event = heap[0]
         size = pop_key(heap, heap, size)
@@ -271,6 +280,7 @@ def find_waits(
         mine = known[block[i]]
         for k in range(offsets[i], offsets[i + 1]):
             other = needs[k]
+            # Not known to be done yet; after this wait, all that the other knew is known here as well.
             if mine[block[other]] < position[other]:
                 waits[k] = True
                 for b in range(len(mine)):

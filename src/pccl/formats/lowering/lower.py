@@ -59,6 +59,7 @@ def lower(
     laid_out = task if padded is False else task.with_equal_chunks(len(members))
     conditions = laid_out.conditions(algorithm.topology)
     layout = laid_out.layout(conditions, rank_of, len(npus), bool(padded))
+    # A shift says where the input lies in the output; without one they cannot be one buffer.
     if in_place is not False and layout.shift is None:
         raise PcclError(f"{task.kind} has no form in place; export it out of place")
     if in_place is None and task.in_place_differs:
@@ -68,6 +69,7 @@ def lower(
     # The chunks of a collective follow one another in the conditions of the algorithm.
     first, end = np.searchsorted(algorithm.conditions.collective, [which, which + 1]).tolist()
     delivered = follow(algorithm, first, end)
+    # Only ranks have buffers.
     _refuse_outsiders(algorithm, task, delivered, rank_of)
     places = Places(conditions, layout, delivered, delivered.chunk - first, rank_of, len(npus))
     if in_place and layout.shift is not None:
@@ -91,6 +93,7 @@ def lower(
     edges = [order_of(messages, copies, delivered.sequence, shift) for shift in shifts]
     events = 2 * len(messages) + len(copies)
     first_event, second_event = np.concatenate(edges).T
+    # Each pair once, although both cases may need it.
     pairs = np.unique(first_event * events + second_event)
     before, after = np.divmod(pairs, max(events, 1))
     return Program(
@@ -181,10 +184,12 @@ class Places:
         self.dst = rank_of[delivered.dst]
         self.ranks = ranks
         self.count = max(len(conditions), 1)
+        # Chunks on ranks that promise them in their outputs.
         wanted_chunk = np.repeat(np.arange(len(conditions)), conditions.num_destinations)
         self.wanted = np.unique(rank_of[conditions.destination_ids] * self.count + wanted_chunk)
         self.received = self.dst * self.count + chunk
         kept = np.unique(self.received)
+        # What a rank receives only to send it on has no place in its output.
         self.slots = kept[~np.isin(kept, self.wanted)]
         # What has to be copied from scratch to the output at the end, and when that may be.
         self.moved = np.zeros(0, np.int64)
@@ -205,10 +210,12 @@ class Places:
         arriving = arriving[there]
         reader = last[np.searchsorted(places, place[there])]
         until = self.delivered.start[reader]
+        # A chunk may replace itself: its sum takes the place of its input.
         in_use = self.chunk[reader] != self.chunk[arriving]
         in_use &= until >= self.delivered.start[arriving]
         key = self.received[arriving[in_use]]
         free = np.maximum(until, self.delivered.arrival[arriving])[in_use] + 1
+        # Some arrive more than once; the last time counts.
         self.moved, which = np.unique(key, return_inverse=True)
         self.moved_at = np.zeros(len(self.moved), np.int64)
         np.maximum.at(self.moved_at, which, free)
@@ -235,34 +242,31 @@ class Places:
 
     def copies(self, in_place: bool) -> Copies:
         """Return what ranks keep for themselves, and what is moved out of scratch at last."""
-        own = np.concatenate([self.layout.own, self._sums_of_one()])
-        if in_place:
-            own = own[:0]
-        rank, size, read, write = own.T
-        moved_chunk = self.moved % self.count
-        kept = np.repeat([True, False], [len(own), len(self.moved)])
-        return Copies(
-            np.concatenate([rank, self.moved // self.count]),
-            np.concatenate([size, self._sizes(self.moved)]),
-            np.concatenate([np.zeros(len(own), np.int64), self.moved_at]),
-            np.where(kept, INPUT, SCRATCH),
-            np.concatenate([read, self._slot_offset(self.moved)]),
-            np.full(len(kept), OUTPUT),
-            np.concatenate([write, self.layout.output_offset[moved_chunk]]),
-        )
-
-    def _sums_of_one(self) -> Ints:
-        """Return destinations of a sum to which nobody sends anything: each is its only contributor."""
+        # A destination of a sum to which nobody sends anything is its only contributor.
         alone = self.wanted[~np.isin(self.wanted, self.received)]
         alone = alone[self.reduces[alone % self.count]]
-        chunk = alone % self.count
-        columns = (
-            alone // self.count,
-            self._sizes(alone),
-            self.layout.input_offset[chunk],
-            self.layout.output_offset[chunk],
+        summed = self._rows(alone, self.layout.input_offset[alone % self.count])
+        own = np.concatenate([self.layout.own, summed])
+        # What is kept is where it belongs already.
+        if in_place:
+            own = own[:0]
+        moved = self._rows(self.moved, self._slot_offset(self.moved))
+        rank, size, read, write = np.concatenate([own, moved]).T
+        kept = np.arange(len(rank)) < len(own)
+        return Copies(
+            rank,
+            size,
+            np.concatenate([np.zeros(len(own), np.int64), self.moved_at]),
+            np.where(kept, INPUT, SCRATCH),
+            read,
+            np.full(len(kept), OUTPUT),
+            write,
         )
-        return np.stack(columns, axis=1)
+
+    def _rows(self, key: Ints, read: Ints) -> Ints:
+        """Return rank and size of copies of chunks, and where they are read and written."""
+        write = self.layout.output_offset[key % self.count]
+        return np.stack([key // self.count, self._sizes(key), read, write], axis=1)
 
     def _sizes(self, key: Ints) -> Ints:
         return self.bytes[key % self.count]

@@ -51,9 +51,12 @@ def order_of(messages: Messages, copies: Copies, sequence: Ints, shift: Ints | N
     # What is added to another place than the input is the place written to, and counts already.
     parts = (received, written, sent, added.where(m.reduce & (m.add_buffer == INPUT)), read)
     every = _Accesses(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    # The first two parts write.
     writes = np.arange(len(every.event)) < count + len(c)
     place = _places(every, shift)
     kept = _without_own(every.event, place, writes, 2 * count)
+    # By place and time. At the same time writes come first, as what arrives when something starts is there in
+    # time.
     order = np.lexsort((every.order[kept], ~writes[kept], every.time[kept], place[kept]))
     kept = kept[order]
     return _conflicts(every.event[kept], place[kept], writes[kept])
@@ -67,6 +70,7 @@ def _places(every: _Accesses, shift: Ints | None) -> Ints:
         in_input = buffer == INPUT
         offset = np.where(in_input, offset + shift[every.rank], offset)
         buffer = np.where(in_input, OUTPUT, buffer)
+    # Places are few, offsets large: numbers from zero on fit into one key.
     offsets, where = np.unique(offset, return_inverse=True)
     place = (every.rank * 3 + buffer) * len(offsets) + where
     found: Ints = np.unique(place, return_inverse=True)[1]
@@ -89,6 +93,7 @@ def _conflicts(event: Ints, place: Ints, writes: Bools) -> Ints:
     count = len(event)
     index = np.arange(count)
     last_write = np.maximum.accumulate(np.where(writes, index, -1))
+    # The last write in front of each access.
     before = np.append([-1], last_write)[:count]
     follows = np.flatnonzero((before >= 0) & (place[before] == place))
     next_write = np.minimum.accumulate(np.where(writes, index, count)[::-1])[::-1]
@@ -97,6 +102,7 @@ def _conflicts(event: Ints, place: Ints, writes: Bools) -> Ints:
     waits = np.flatnonzero(~writes & same_place)
     first = np.concatenate([before[follows], waits])
     second = np.concatenate([follows, next_write[waits]])
+    # A sum reads and writes its place in one event, which does not wait for itself.
     pairs = np.stack([event[first], event[second]], axis=1)
     different: Ints = pairs[pairs[:, 0] != pairs[:, 1]]
     return different
@@ -111,6 +117,7 @@ def sorted_events(time: Ints, before: Ints, after: Ints) -> Ints:
     [2, 0, 1]
     """
     count = len(time)
+    # Renumbered by time, the smallest number is the earliest event.
     by_time = np.argsort(time, kind="stable")
     number = inverse(by_time)
     followers = number[after[np.argsort(number[before], kind="stable")]]

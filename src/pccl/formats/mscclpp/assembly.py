@@ -6,6 +6,8 @@ and using it, between moving data and telling of it, and between two moves that 
 
 from __future__ import annotations
 
+from itertools import product
+
 from pccl.errors import InternalError
 from pccl.formats.mscclpp.plan import MAX_CHANNELS_OF_OP, MAX_OPS, MAX_SEMAPHORES_OF_OP
 from pccl.formats.mscclpp.resources import KINDS, Json, Resources
@@ -19,11 +21,14 @@ def assemble(resources: Resources, rank: int, instances: int) -> Json:
     """What one rank does, as the loader reads it."""
     program = resources.program
     unit = resources.unit
+    # Remote buffers get their numbers in the order in which threadblocks first use them.
     buffers: dict[tuple[int, str, str], int] = {}
+    # Instances of a threadblock follow one another.
     blocks = [
-        _Assembly(resources, block, instance, instances, buffers).threadblock()
-        for block in resources.schedule.blocks[rank]
-        for instance in range(instances)
+        _Assembly(resources, rank, block, instance, instances, buffers).threadblock(number)
+        for number, (block, instance) in enumerate(
+            product(resources.schedule.blocks[rank], range(instances))
+        )
     ]
     return {
         "id": rank,
@@ -50,12 +55,14 @@ class _Assembly:
     def __init__(
         self,
         resources: Resources,
+        rank: int,
         block: Block,
         instance: int,
         instances: int,
         buffers: dict[tuple[int, str, str], int],
     ) -> None:
         self.resources = resources
+        self.rank = rank
         self.block = block
         self.instance = instance
         self.instances = instances
@@ -63,41 +70,57 @@ class _Assembly:
         self.schedule = resources.schedule
         self.batches = resources.schedule.batches
         self.ops: list[Json] = []
+        # Operations name channels by their place among those of one type, within the threadblock.
         self.streams = {kind: [s for s in block.streams if KINDS[s.port] == kind] for kind in KINDS}
-        self.number = {id(s): i for own in self.streams.values() for i, s in enumerate(own)}
+        self.number = {s: i for own in self.streams.values() for i, s in enumerate(own)}
         self.refs: dict[str, dict[int, int]] = {kind: {} for kind in KINDS}
         # Since the last nop: whether something was heard or moved, and the events that moved something.
         self.heard = False
         self.moved = False
         self.recent: set[int] = set()
 
-    def threadblock(self) -> Json:
+    def threadblock(self, number: int) -> Json:
         """The threadblock as the loader reads it."""
         block = self.block
+        # The handshake: nobody may write into the memory of a rank whose kernel has not started. All signal
+        # before anybody waits, so that no two ranks wait for each other here.
         self._over("rlxsignal", block.streams)
         self._over("rlxwait", block.streams)
         work = [(self.schedule.position[event], event, False) for event in block.events]
-        if block.role == SENDER:
-            # After the receipt, senders over ports hear that what they sent may be overwritten.
-            answered = self.schedule.answered.intersection(block.events)
-            work += [(self.schedule.done(event), event, True) for event in answered]
+        # After the receipt, senders over ports hear that what they sent may be overwritten.
+        answered = self.schedule.answered.intersection(block.events)
+        work += [(self.schedule.done(event), event, True) for event in answered]
         for _, event, is_answer in sorted(work):
+            # What is overwritten afterwards may count on the answer, so that only now others are told.
             if is_answer:
                 self._over("wait", [self.schedule.stream_of[event]])
                 self.recent.add(event)
                 self._tell(event)
             else:
                 self._do(event)
-        self._close()
+        # Senders over ports hear that what they sent has been read: their kernels must not end before.
+        if block.role == RECEIVER:
+            if self.streams["port"]:
+                self._synchronize()
+            self._over("signal", self.streams["port"])
+        else:
+            self._over("wait", self.streams["port"])
         if len(self.ops) > MAX_OPS:
             raise InternalError(
-                f"threadblock {block.number} of rank {block.rank} has {len(self.ops)} operations"
+                f"threadblock {number} of rank {self.rank} has {len(self.ops)} operations"
             )
         return {
-            "id": block.number * self.instances + self.instance,
+            "id": number,
             "ops": self.ops,
             "channels": [
-                {"channel_type": kind, "channel_ids": self._channels(kind)}
+                {
+                    "channel_type": kind,
+                    "channel_ids": [
+                        self.instance * len(self.resources.peers[kind][self.rank])
+                        + self.resources.channel_of[self.rank, stream]
+                        for stream in streams
+                    ],
+                }
                 for kind, streams in self.streams.items()
                 if streams
             ],
@@ -108,28 +131,15 @@ class _Assembly:
             ],
         }
 
-    def _channels(self, kind: str) -> list[int]:
-        rank = self.block.rank
-        shift = self.instance * len(self.resources.peers[kind][rank])
-        channel_of = self.resources.channel_of
-        return [shift + channel_of[id(stream), rank] for stream in self.streams[kind]]
-
-    def _close(self) -> None:
-        """Tell senders over ports that what they sent has been read: their kernels must not end before."""
-        ports = self.streams["port"]
-        if ports and self.block.role == RECEIVER:
-            self._synchronize()
-            self._over("signal", ports)
-        elif ports and self.block.role == SENDER:
-            self._over("wait", ports)
-
     def _do(self, event: int) -> None:
         role = self.block.role
+        # Those of other threadblocks are waited for; after those of the same one a nop is enough.
         self._semaphores("sem_acquire", self.resources.acquire.get(event, []))
         if self.recent.intersection(self.batches.before[event]):
             self._synchronize()
         if role == SENDER:
             self._send(event)
+            # It is complete, and others hear of it, when it is answered.
             if event in self.schedule.answered:
                 return
         elif role == RECEIVER:
@@ -154,14 +164,16 @@ class _Assembly:
                 "index": land["index"],
                 "size": land["size"],
             }
+            # A port keeps its order, so that the last put of a batch can signal for all of them.
             signals = stream.port and message == messages[-1]
             self._move(
                 "pws" if signals else "put",
                 [self.resources.read[message]],
                 remote,
-                channel_ids=[self.number[id(stream)]],
+                channel_ids=[self.number[stream]],
                 channel_type=kind,
             )
+        # Over memory all threads copy at once: a signal is safe only after they have met.
         if not stream.port:
             self.recent.add(batch)
             self._synchronize()
@@ -182,11 +194,13 @@ class _Assembly:
             else:
                 self._move("copy", [landed], target)
             self.recent.add(event)
+        # The sender may overwrite what was sent as soon as it has been read here.
         if batch in self.schedule.answered:
             self._synchronize()
             self._over("signal", [stream])
 
     def _move(self, name: str, sources: list[Json], destination: Json, **more: object) -> None:
+        # One thread waits; the others know of it only after a nop.
         if self.heard:
             self._synchronize()
         op = {"name": name, "src_buff": sources, "dst_buff": [destination], **more}
@@ -212,10 +226,11 @@ class _Assembly:
     def _over(self, name: str, streams: list[Stream]) -> None:
         """A signal or a wait over the channels of streams; waits that follow each other become one."""
         for kind in KINDS:
-            numbers = [self.number[id(stream)] for stream in streams if KINDS[stream.port] == kind]
+            numbers = [self.number[stream] for stream in streams if KINDS[stream.port] == kind]
             if not numbers:
                 continue
             last = self.ops[-1] if self.ops else {}
+            # Waiting for several at once saves operations, of which there are few.
             if last.get("name") == name == "wait" and last["channel_type"] == kind:
                 joined = last["channel_ids"] + numbers
                 if len(set(joined)) == len(joined) <= MAX_CHANNELS_OF_OP:
@@ -228,7 +243,8 @@ class _Assembly:
         self.heard |= name in ("wait", "rlxwait") and bool(streams)
 
     def _semaphores(self, name: str, numbers: list[int]) -> None:
-        shift = self.instance * self.resources.semaphores[self.block.rank]
+        # Every instance has semaphores of its own, numbered behind those of the instances before it.
+        shift = self.instance * self.resources.semaphores[self.rank]
         for part in _parts([shift + number for number in numbers], MAX_SEMAPHORES_OF_OP):
             self.ops.append({"name": name, "semaphore_ids": part})
             self.heard |= name == "sem_acquire"

@@ -82,27 +82,22 @@ class Batches:
         # What becomes of the events: sends, receipts, copies.
         moved = np.concatenate([batch_of, total + batch_of, 2 * total + np.arange(copies)])
         first, then = self.pairs
+        # Batches wait for each other once, however many of their messages do.
         then, first = np.divmod(np.unique(moved[then] * events + moved[first]), events)
+        # A batch is as late as the last of its messages.
         time = np.zeros(events, np.int64)
         np.maximum.at(time, moved, self.time)
-        sample = np.array([batch[0] for batch in messages], np.int64)
-        port = self.port[sample]
-        position = _positions((first, then), time, port)
-        return Batches(
-            messages,
-            self.src[sample],
-            self.dst[sample],
-            port,
-            self.staged,
-            (first, then),
-            time,
-            position,
-        )
+        # Messages of a batch agree in their ends.
+        sample = [batch[0] for batch in messages]
+        ends = (self.src[sample], self.dst[sample], self.port[sample])
+        position = _positions((first, then), time, ends[2])
+        return Batches(messages, *ends, self.staged, (first, then), time, position)
 
     def _together(self, most: int) -> tuple[list[list[int]], Ints]:
         """Per batch its messages, and per message its batch; all in the order in which they are sent."""
         count = len(self)
         depth = self._depths()
+        # Equal depth at both ends is what keeps batches from waiting in a circle, see above.
         columns = (self.src, self.dst, depth[:count], depth[count : 2 * count])
         alike = np.stack(columns, axis=1).tolist()
         messages: list[list[int]] = []
@@ -123,6 +118,7 @@ class Batches:
         """How many events are behind each, one behind the other."""
         before, after = _all_pairs(self.pairs, self.port)
         depth = np.zeros(len(self.time), np.int64)
+        # Sorted by what comes after, as the offsets are.
         before = before[np.argsort(after, kind="stable")]
         find_depths(np.argsort(self.position), offsets_by_owner(after, len(depth)), before, depth)
         return depth
@@ -134,6 +130,7 @@ def single(program: Program, box: int) -> Batches:
     first, then = program.before, program.after
     port = m.src // box != m.dst // box
     time = np.concatenate([m.start, m.arrival, program.copies.time])
+    # The order with all that a program waits for; what turns out to be needless cannot make it wrong.
     position = _positions((first, then), time, port)
     staged, in_time = _staged(program, position)
     # Whoever sends these knows that what they wait for is done.
@@ -146,6 +143,7 @@ def single(program: Program, box: int) -> Batches:
 def _staged(program: Program, position: Ints) -> tuple[list[bool], list[int]]:
     """Per message whether it lands in scratch; and the receipts of others that would otherwise wait for something."""
     count = len(program.messages)
+    # A sum needs both of its parts, so that what arrives must not land on the other one.
     staged = program.messages.reduce.tolist()
     receipts = (program.after >= count) & (program.after < 2 * count)
     waiting = np.unique(program.after[receipts] - count).tolist()
@@ -155,7 +153,10 @@ def _staged(program: Program, position: Ints) -> tuple[list[bool], list[int]]:
     for i in waiting:
         if staged[i]:
             continue
+        # A put does not ask its receiver: it may go to its place at once only if whoever sends it knows, from
+        # what it has received, that the place is free.
         if _all_precede(before[count + i], i, count, before, places):
+            # It waits no longer, so that later questions must find their way through its send.
             before[count + i] = []
             in_time.append(count + i)
         else:
@@ -179,6 +180,7 @@ def _all_pairs(pairs: tuple[Ints, Ints], port: Bools) -> tuple[Ints, Ints]:
     first, then = pairs
     sends = np.arange(len(port))
     receipts = len(port) + sends
+    # The port reads its source some time after the send.
     late = first < len(port)
     late[late] = port[first[late]]
     done = np.where(late, first + len(port), first)
@@ -208,6 +210,7 @@ def _all_precede(
     while queue and missing:
         one = queue.pop()
         missing.discard(one)
+        # A receipt also comes after its own send.
         sources = [*before[one], one - count] if count <= one < 2 * count else before[one]
         for earlier in sources:
             if earlier not in seen and position[earlier] >= oldest:

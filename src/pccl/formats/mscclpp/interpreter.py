@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from math import lcm
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from pccl.formats.machine import (
 )
 from pccl.formats.mscclpp.plan import ExecutionPlan, facts, read
 from pccl.formats.mscclpp.resolver import Key, Range, ResolvedPlan, Step, resolve
-from pccl.formats.mscclpp.rules import MOVES, PUTS, PUTS_WITH_SIGNAL, SIGNALS, SUMS, WAITS
+from pccl.formats.mscclpp.rules import MOVES, PUTS, PUTS_WITH_SIGNAL, RELAXED, SIGNALS, SUMS, WAITS
 
 MOST_PROBLEMS = 20
 
@@ -84,6 +84,7 @@ def execute(plan: ExecutionPlan, *, seed: int = 0) -> list[Problem]:
     resolved = resolve(plan)
     if resolved.errors:
         return list(resolved.errors)
+    # A plan whose promise is unknown is run all the same: it may race or hang.
     machine = _Machine(resolved)
     try:
         promise = _promise(plan, resolved.sizes)
@@ -104,11 +105,12 @@ def _promise(plan: ExecutionPlan, sizes: list[dict[str, int]]) -> Promise:
             f"what {name!r} promises is not known here; known are {', '.join(BY_NAME)}"
         )
     members = list(ranks) if said.members is None else said.members
+    # These come from a file or a user, and anything may stand there.
     if not members or len({*members}) < len(members) or not {*members} <= {*ranks}:
         raise FormatError(f"the members {members} are not ranks of the plan")
     if said.root is not None and said.root not in members:
         raise FormatError(f"the root {said.root} is not a member")
-    matrix = [[row[i] for i in members] for row in (said.matrix or [])]
+    matrix = said.matrix and [[said.matrix[i][j] for j in members] for i in members]
     promise = promise_of(
         name,
         len(ranks),
@@ -116,42 +118,27 @@ def _promise(plan: ExecutionPlan, sizes: list[dict[str, int]]) -> Promise:
         inputs=[size["i"] for size in sizes],
         root=said.root,
         cyclic=said.cyclic,
-        matrix=[matrix[i] for i in members] if matrix else [],
+        matrix=matrix or [],
     )
     for text in unfit_buffers(promise, sizes):
         raise FormatError(f"the buffers do not fit {name}: {text}")
     return promise
 
 
-class Signal(NamedTuple):
-    """What a signal carries: what is ordered before it (nothing, if it is relaxed), and the ranks known to run."""
-
-    clock: Clock | None
-    met: int
-
-
 class Thread(Line):
-    """A threadblock, or a port channel; `met` has a bit for each rank that is known to run."""
+    """A threadblock, or a port channel.
 
-    __slots__ = ("_met_soon", "met", "next", "rank", "steps")
+    Behind the entries for all lines, its clock has one for each rank: zero if that rank is known to run, otherwise -1.
+    """
 
-    def __init__(self, index: int, lines: int, rank: int, steps: list[Step]) -> None:
-        super().__init__(index, lines)
+    __slots__ = ("next", "rank", "steps")
+
+    def __init__(self, index: int, lines: int, ranks: int, rank: int, steps: list[Step]) -> None:
+        super().__init__(index, lines + ranks)
+        self.clock[lines + rank] = 0
         self.rank = rank
         self.steps = steps
         self.next = 0
-        self.met = self._met_soon = 1 << rank
-
-    def take(self, signal: Signal) -> None:
-        """Take in what a signal carries; it counts from the next ``nop`` on."""
-        self._met_soon |= signal.met
-        if signal.clock is not None:
-            self.hear(signal.clock)
-
-    def synchronize(self, until: int) -> None:
-        """Let all threads meet: operations up to `until`, and all heard of, come before what follows."""
-        super().synchronize(until)
-        self.met |= self._met_soon
 
 
 class Counter:
@@ -164,26 +151,28 @@ class Counter:
         self._total = 0
         self._givers: set[int] = set()
         # Those that no wait has taken; the clocks of others need no more memory.
-        self._given: deque[Signal] = deque()
+        self._given: deque[Clock] = deque()
 
     def expect(self, giver: int) -> None:
         """Note that a threadblock will give a signal."""
         self._total += 1
         self._givers.add(giver)
 
-    def give(self, signal: Signal) -> None:
-        """Go up."""
+    def give(self, clock: Clock) -> None:
+        """Go up with a signal, which carries what is ordered before it."""
         self.value += 1
-        self._given.append(signal)
+        self._given.append(clock)
 
-    def take(self) -> Iterable[Signal]:
+    def take(self) -> Iterable[Clock]:
         """Wait, and learn what is certain to have happened.
 
         The k-th wait knows that k signals came. It knows which if one threadblock gives them all, or if it is the last.
         """
         self.value -= 1
         self._taken += 1
+        # The first waits are served by the initial value, which carries nothing.
         nth = self._taken - self.initial
+        # One giver gives in order. Of several, any may have come first, so that nothing is certain.
         if nth > 0 and len(self._givers) == 1:
             return (self._given.popleft(),)
         return self._given if nth == self._total else ()
@@ -199,25 +188,27 @@ class _Machine:
         # Every share of an operation is a number of parts.
         parts = lcm(*{step.op.tbg_info.tbg_size for step in steps if step.op.tbg_info})
         self.memory = Memory(resolved.sizes, resolved.plan.inplace, parts)
-        channels = {channel.own for step in steps for channel in step.channels}
-        ports = sorted(key for key in channels if key[0] == "port")
-        blocks = [(rank, block) for rank, gpu in enumerate(resolved.blocks) for block in gpu]
-        lines = len(blocks) + len(ports)
-        self.threads = [Thread(i, lines, *block) for i, block in enumerate(blocks)]
+        # Each port channel is a line of execution: it acts after, and not together with, who uses it.
+        keys = {channel.own for step in steps for channel in step.channels}
+        ports = sorted(key for key in keys if key.kind == "port")
+        work = [(rank, block) for rank, gpu in enumerate(resolved.blocks) for block in gpu]
         # Ports get what they do while others run.
-        self.ports = {
-            key: Thread(len(blocks) + i, lines, key[1], []) for i, key in enumerate(ports)
-        }
-        self.lines = [*self.threads, *self.ports.values()]
+        work += [(rank, []) for _, rank, _ in ports]
+        self.count = len(work)
+        self.lines = [Thread(i, len(work), len(gpus), *one) for i, one in enumerate(work)]
+        self.threads = self.lines[: len(work) - len(ports)]
+        self.ports = dict(zip(ports, self.lines[len(self.threads) :], strict=True))
         # Per rank and line: its last operation that touched the buffers of the rank.
-        self.touched = np.full((len(gpus), lines), -1, np.int32)
+        self.touched = np.full((len(gpus), len(work) + len(gpus)), -1, np.int32)
         self.counters: dict[Key, Counter] = defaultdict(Counter)
         for rank, gpu in enumerate(gpus):
             for i, semaphore in enumerate(gpu.semaphores):
-                self.counters["semaphore", rank, i] = Counter(semaphore.init_value)
+                self.counters[Key("semaphore", rank, i)] = Counter(semaphore.init_value)
+        # To know which signal a wait has got, it must be known who will give any.
         for step in steps:
             for key in step.gives:
                 self.counters[key].expect(step.threadblock)
+        # Who is at which barrier, and who waits for which counter to go up.
         self.barriers: dict[tuple[int, int], list[Thread]] = defaultdict(list)
         self.waiting: dict[Key, list[Thread]] = defaultdict(list)
         self.ready: deque[Thread] = deque(self.threads)
@@ -225,10 +216,9 @@ class _Machine:
         # What does an operation, unless it must wait, and says whether it did; kernels skip a flush.
         self.does = {
             "nop": self._nop, "barrier": self._barrier, "flush": lambda *_: True,
-            "sem_release": self._release, "sem_acquire": self._wait,
-        } | dict.fromkeys(WAITS, self._wait) | dict.fromkeys(SIGNALS, self._signal) | (
-            dict.fromkeys(MOVES, self._move) | dict.fromkeys(PUTS, self._put)
-        )  # fmt: skip
+            **dict.fromkeys(WAITS, self._wait), **dict.fromkeys(SIGNALS, self._signal),
+            **dict.fromkeys(MOVES, self._move), **dict.fromkeys(PUTS, self._put),
+        }  # fmt: skip
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -237,12 +227,11 @@ class _Machine:
         inputs = self.memory.fill(seed)
         while self.ready:
             thread = self.ready.popleft()
-            steps = thread.steps
-            while thread.next < len(steps):
-                step = steps[thread.next]
+            for step in islice(thread.steps, thread.next, None):
                 if not self.does[step.op.name](thread, step):
                     break
                 thread.next += 1
+        # Whoever is not at its end can never go on: everybody else has stopped as well.
         stuck = [thread for thread in self.threads if thread.next < len(thread.steps)]
         if stuck:
             self._explain(stuck)
@@ -254,55 +243,56 @@ class _Machine:
             self.problems.add(Kind.RESULT, text, Place(rank))
 
     def _nop(self, thread: Thread, step: Step) -> bool:
-        thread.synchronize(step.index)
+        thread.synchronize(step.position)
         return True
 
     def _signal(self, thread: Thread, step: Step) -> bool:
-        relaxed = step.op.name == "rlxsignal"
-        for channel in step.channels:
+        for own, other in step.channels:
             clock = thread.clock
-            if channel.own[0] == "port":
-                port = self.ports[channel.own]
-                self._submit(thread, port, step)
-                clock = port.clock
-            self._give(channel.other, Signal(None if relaxed else clock, thread.met))
+            # The signal goes through the port, behind all that was given to it before.
+            if own in self.ports:
+                self._submit(thread, self.ports[own], step)
+                clock = self.ports[own].clock
+            self._give(other, self._carried(step, clock))
         return True
 
-    def _release(self, thread: Thread, step: Step) -> bool:
-        for key in step.gives:
-            self._give(key, Signal(thread.clock, thread.met))
-        return True
+    def _carried(self, step: Step, clock: Clock) -> Clock:
+        """What a signal carries from one line to another: if it is relaxed at either end, only who is running."""
+        if step.op.name not in RELAXED:
+            return clock
+        running = clock.copy()
+        running[: self.count] = -1
+        return running
 
-    def _give(self, key: Key, signal: Signal) -> None:
-        self.counters[key].give(signal)
+    def _give(self, key: Key, clock: Clock) -> None:
+        self.counters[key].give(clock)
         self.ready.extend(self.waiting.pop(key, ()))
 
     def _wait(self, thread: Thread, step: Step) -> bool:
-        for key in step.waits:
+        # All or nothing: what is there is taken when the last is there.
+        for key, _ in step.channels:
             if self.counters[key].value <= 0:
                 self.waiting[key].append(thread)
                 return False
-        relaxed = step.op.name == "rlxwait"
-        for key in step.waits:
-            for signal in self.counters[key].take():
-                thread.take(Signal(None, signal.met) if relaxed else signal)
+        for key, _ in step.channels:
+            for clock in self.counters[key].take():
+                thread.hear(self._carried(step, clock))
         return True
 
     def _barrier(self, thread: Thread, step: Step) -> bool:
         there = self.barriers[step.rank, step.op.barrier_id or 0]
+        # It has come before, and was woken by something else.
         if thread in there:
             return False
-        thread.synchronize(step.index)
+        thread.synchronize(step.position)
         there.append(thread)
         if len(there) < (step.op.num_threadblocks or 1):
             return False
-        met = 0
+        together = np.maximum.reduce([other.clock for other in there])
         for other in there:
-            met |= other.met
-        together = Signal(np.maximum.reduce([other.clock for other in there]), met)
-        for other in there:
-            other.take(together)
+            other.hear(together)
             other.synchronize(other.next)
+            # The last one is running, and goes on by itself.
             if other is not thread:
                 other.next += 1
                 self.ready.append(other)
@@ -313,11 +303,12 @@ class _Machine:
 
     def _move(self, thread: Thread, step: Step) -> bool:
         """Copies and sums by the threads of the threadblock itself."""
-        read = [self._load(thread, step.index, step, place) for place in step.sources]
+        read = [self._load(thread, step.position, step, place) for place in step.sources]
+        # All destinations get the sum of all sources.
         if step.op.name in SUMS:
             read = [np.sum(read, axis=0)] * len(step.destinations)
         for place, values in zip(step.destinations, read, strict=True):
-            self._store(thread, step.index, step, place, values)
+            self._store(thread, step.position, step, place, values)
         return True
 
     def _put(self, thread: Thread, step: Step) -> bool:
@@ -331,21 +322,24 @@ class _Machine:
             values = self._load(port, event, step, source)
             self._store(port, event, step, destination, values)
             if step.op.name in PUTS_WITH_SIGNAL:
+                # The put itself is complete when its signal comes, which is more than the port knew
+                # before it.
                 clock = port.clock.copy()
                 clock[port.index] = event
-                self._give(channel.other, Signal(clock, port.met))
+                self._give(channel.other, clock)
         return True
 
     def _submit(self, thread: Thread, port: Thread, step: Step) -> int:
         """Hand an operation to a port channel, which does it some time later, after all that it was given before."""
         event = len(port.steps)
         port.steps.append(step)
-        port.take(Signal(thread.clock, thread.met))
+        port.hear(thread.clock)
         port.synchronize(event - 1)
         return event
 
     def _load(self, line: Thread, event: int, step: Step, place: Range) -> Column:
         cells = self._cells(line, event, step, place)
+        # Whatever is there is a number, so that the run can go on.
         if self.memory.first_unknown(cells) >= 0:
             self._tell(Kind.UNWRITTEN, step, f"reads {place} before anything is there")
         self._race(step, place, self.memory.read(line, event, cells))
@@ -357,11 +351,12 @@ class _Machine:
 
     def _cells(self, line: Thread, event: int, step: Step, place: Range) -> slice:
         """The part of a place that is this threadblock's, if several share the operation."""
-        if not line.met >> place.rank & 1:
+        if line.clock[self.count + place.rank] < 0:
             text = f"reaches {place} without a handshake that says that this rank has started"
             self._tell(Kind.HANDSHAKE, step, text)
         self.touched[place.rank, line.index] = event
         cells = self.memory.cells(*place)
+        # Kernels divide the bytes of a place evenly; `parts` is such that cells divide as well.
         share = step.op.tbg_info
         if share is None:
             return cells
@@ -371,6 +366,7 @@ class _Machine:
 
     def _race(self, step: Step, place: Range, conflicts: Sequence[Conflict]) -> None:
         for _, line, event, does in conflicts:
+            # Two operations race once, in however many cells.
             if (line, event, step.place) not in self.raced:
                 self.raced.add((line, event, step.place))
                 other = self.lines[line].steps[event]
@@ -384,17 +380,19 @@ class _Machine:
 
     def _finish(self) -> None:
         """Check that counters are as before, for the next run, and that nobody reaches a rank that is done."""
-        for (kind, rank, number), counter in self.counters.items():
+        for key, counter in self.counters.items():
             left = counter.value - counter.initial
             if not left:
                 continue
-            text = f"rank {rank} never waits for {left} signals on {kind} channel {number}"
-            if kind == "semaphore":
+            text = f"rank {key.rank} never waits for {left} signals on {key}"
+            if key.kind == "semaphore":
                 change = f"{left:+d} from its initial value; the next run would go wrong"
-                text = f"rank {rank}: semaphore {number} ends {change}"
-            elif number < 0:
-                text = f"rank {rank} has no {kind} channel for {left} signals to it"
-            self.problems.add(Kind.COUNTER, text, Place(rank))
+                text = f"rank {key.rank}: {key} ends {change}"
+            elif key.number < 0:
+                text = f"rank {key.rank} has no {key.kind} channel for {left} signals to it"
+            self.problems.add(Kind.COUNTER, text, Place(key.rank))
+        # A rank may end, and free its buffers, when all its threadblocks have: what they know then has to
+        # cover all that others have done to its buffers.
         ends = np.full_like(self.touched, -1)
         for thread in self.threads:
             thread.synchronize(len(thread.steps))
@@ -407,6 +405,7 @@ class _Machine:
     def _explain(self, stuck: list[Thread]) -> None:
         """Say what threadblocks wait for: first those for which it never comes, as nobody has it still to give."""
         left = [step for thread in stuck for step in thread.steps[thread.next :]]
+        # What somebody has still to give may come once that one goes on: the cause is elsewhere.
         coming = {key for step in left for key in step.gives}
         found = []
         for thread in stuck:
@@ -425,8 +424,8 @@ class _Machine:
             there = len(self.barriers[step.rank, step.op.barrier_id or 0])
             expected = step.op.num_threadblocks
             return f"at barrier {step.op.barrier_id}, where {there} of {expected} have come"
-        kind, _, number = missing[0]
-        if kind == "semaphore":
-            return f"for a release of semaphore {number}"
-        peer = next(channel.other[1] for channel in step.channels if channel.own == missing[0])
-        return f"for a signal from rank {peer} on {kind} channel {number}"
+        key = missing[0]
+        if key.kind == "semaphore":
+            return f"for a release of {key}"
+        peer = next(other.rank for own, other in step.channels if own == key)
+        return f"for a signal from rank {peer} on {key}"

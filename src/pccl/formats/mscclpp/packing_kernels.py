@@ -9,6 +9,7 @@ from pccl._kernels import kernel
 @kernel
 def find_depths(order: Ints, offsets: Ints, before: Ints, depth: Ints) -> None:
     """How many events are behind each, one behind the other; those before event `e` are listed from its offset on."""
+    # The order respects all dependencies, so that those before an event are known.
     for event in order:
         deepest = -1
         for k in range(offsets[event], offsets[event + 1]):
@@ -30,6 +31,7 @@ def fill_streams(
     count = 0
     for i in range(len(pair)):
         p, before, stream = pair[i], -1, oldest[pair[i]]
+        # The first that has room at both ends, and whose last batch arrives earlier than this one.
         while stream >= 0:
             fits = (
                 costs[stream, 0] + sending[i] <= room[i]
@@ -38,6 +40,7 @@ def fill_streams(
             if fits and last[stream] < arrival[i]:
                 break
             before, stream = stream, younger[stream]
+        # A new stream is the youngest of its pair.
         if stream < 0:
             stream = count
             count += 1
@@ -49,6 +52,7 @@ def fill_streams(
         costs[stream, 0] += sending[i]
         costs[stream, 1] += receiving[i]
         last[stream], stream_of[i] = arrival[i], stream
+        # Full: take it out of the list, so that nobody looks at it again.
         if max(costs[stream, 0], costs[stream, 1]) + cheapest > room[i]:
             if before < 0:
                 oldest[p] = younger[stream]

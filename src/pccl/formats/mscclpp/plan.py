@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,47 +54,35 @@ class Op(msgspec.Struct):
     reduce_op: str | None = None
 
 
+# The schema has other names for each of the three lists that follow; ours are alike, so that one function reads all.
+class Channels(msgspec.Struct):
+    """The peers of channels of one type, in order; the channels of each type are numbered in that order."""
+
+    kind: Literal["memory", "port", "switch"] = msgspec.field(name="channel_type")
+    numbers: list[int] = msgspec.field(name="connected_to", default=[])
+
+
 class ChannelRefs(msgspec.Struct):
     """The channels of one type that a threadblock uses."""
 
-    channel_type: Literal["memory", "port", "switch"]
-    channel_ids: list[int]
+    kind: Literal["memory", "port", "switch"] = msgspec.field(name="channel_type")
+    numbers: list[int] = msgspec.field(name="channel_ids")
 
 
 class BufferRefs(msgspec.Struct):
     """The remote buffers that a threadblock reaches over channels of one type."""
 
-    access_channel_type: Literal["memory", "port"]
-    remote_buffer_ids: list[int]
+    kind: Literal["memory", "port"] = msgspec.field(name="access_channel_type")
+    numbers: list[int] = msgspec.field(name="remote_buffer_ids")
 
 
 class Threadblock(msgspec.Struct):
-    """One threadblock."""
+    """One threadblock; operations name channels and remote buffers by their places in its lists."""
 
     id: int
     ops: list[Op]
     channels: list[ChannelRefs]
     remote_buffer_refs: list[BufferRefs] = []
-
-    def channel_list(self, kind: str | None) -> list[int]:
-        """What channel ids of operations stand for: channels of the GPU."""
-        return [i for refs in self.channels if refs.channel_type == kind for i in refs.channel_ids]
-
-    def buffer_list(self, kind: str | None) -> list[int]:
-        """What buffer ids of operations stand for: remote buffers of the GPU."""
-        return [
-            i
-            for refs in self.remote_buffer_refs
-            if refs.access_channel_type == kind
-            for i in refs.remote_buffer_ids
-        ]
-
-
-class Channels(msgspec.Struct):
-    """Channels of one type to some peers, in order."""
-
-    channel_type: Literal["memory", "port", "switch"]
-    connected_to: list[int] = []
 
 
 class RemoteBuffer(msgspec.Struct):
@@ -121,15 +110,6 @@ class Gpu(msgspec.Struct):
     channels: list[Channels]
     remote_buffers: list[RemoteBuffer]
     semaphores: list[Semaphore] = []
-
-    def peers(self, kind: str) -> list[int]:
-        """The peers of the channels of one type, numbered as threadblocks do."""
-        return [
-            peer
-            for channels in self.channels
-            if channels.channel_type == kind
-            for peer in channels.connected_to
-        ]
 
     @property
     def chunks(self) -> dict[str, int]:
@@ -163,9 +143,15 @@ class ExecutionPlan(msgspec.Struct):
     pccl: About = msgspec.field(default_factory=About)
 
 
+def numbers_of(lists: Sequence[Channels | ChannelRefs | BufferRefs], kind: str) -> list[int]:
+    """All numbers in the lists for one type of channel, one list after another, as the loader joins them."""
+    return [number for one in lists if one.kind == kind for number in one.numbers]
+
+
 def read(path: str | Path) -> ExecutionPlan:
     """Read a plan from a file."""
     try:
+        # Bytes: decoding is part of parsing, and fails as such.
         return parse(Path(path).read_bytes())
     except OSError as error:
         raise FormatError(f"cannot read {path}: {error.strerror or error}") from None
@@ -192,10 +178,12 @@ def parse(text: str | bytes) -> ExecutionPlan:
 def facts(plan: ExecutionPlan) -> dict[str, Any]:
     """What a plan is, for people."""
     blocks = [len(gpu.threadblocks) for gpu in plan.gpus]
-    ops = [len(tb.ops) for gpu in plan.gpus for tb in gpu.threadblocks]
+    ops = [len(block.ops) for gpu in plan.gpus for block in gpu.threadblocks]
+    place = "in place" if plan.inplace else "out of place"
+    scratch = max((gpu.scratch_chunks for gpu in plan.gpus), default=0)
     return {
-        "plan": f"{plan.name}: {plan.collective} of {len(plan.gpus)} ranks, {'in' if plan.inplace else 'out of'} place",
+        "plan": f"{plan.name}: {plan.collective} of {len(plan.gpus)} ranks, {place}",
         "threadblocks": f"{sum(blocks):,}, at most {max(blocks, default=0)} on a rank",
         "operations": f"{sum(ops):,}, at most {max(ops, default=0)} in a threadblock",
-        "scratch": f"at most {max((gpu.scratch_chunks for gpu in plan.gpus), default=0):,} chunks on a rank",
+        "scratch": f"at most {scratch:,} chunks on a rank",
     }

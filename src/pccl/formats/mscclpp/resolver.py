@@ -6,8 +6,8 @@ else. An operation names entries of the lists of its threadblock, and those name
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,9 +21,11 @@ from pccl.formats.mscclpp.plan import (
     ExecutionPlan,
     Gpu,
     Op,
+    RemoteBuffer,
     Threadblock,
+    numbers_of,
 )
-from pccl.formats.mscclpp.rules import KNOWN, MOVES, PUTS, SIGNALS, WAITS, misshapen
+from pccl.formats.mscclpp.rules import KNOWN, MOVES, PUTS, SEMAPHORES, SIGNALS, WAITS, misshapen
 
 BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
 DEFECTS = {
@@ -35,8 +37,20 @@ MOST_CHUNKS = 2**28
 KINDS = ("memory", "port")
 _NOP = Op("nop")
 
-# A counter: "memory", "port" or "semaphore", the rank that waits for it, and its number there (or -1 if it has none).
-Key = tuple[str, int, int]
+
+class Key(NamedTuple):
+    """A counter: of a memory or port channel, or a semaphore.
+
+    `rank` waits for it, and `number` is its number there; -1 stands for a channel that the rank does not have.
+    """
+
+    kind: str
+    rank: int
+    number: int
+
+    def __str__(self) -> str:
+        what = "semaphore" if self.kind == "semaphore" else f"{self.kind} channel"
+        return f"{what} {self.number}"
 
 
 class Range(NamedTuple):
@@ -54,44 +68,57 @@ class Range(NamedTuple):
         return f"{BUFFERS[self.buffer]} {chunks} of rank {self.rank}"
 
 
+_NOWHERE = Range(-1, "", 0, 0)
+
+
 class Channel(NamedTuple):
-    """A channel: the counter that its owner waits for, and the one that the peer waits for."""
+    """A channel: the counter that its owner waits for, and the one that the peer waits for.
+
+    A semaphore counts as a channel of a rank to itself, whose counters are one.
+    """
 
     own: Key
     other: Key
 
 
-@dataclass(slots=True)
-class Step:
+class Step(NamedTuple):
     """An operation with all its indirections followed.
 
     Attributes
     ----------
     channels
-        What it goes over.
+        What it goes over: channels, or semaphores.
     sources, destinations
         What is read and written, wherever it lies.
-    waits, gives
-        The counters that it waits for, and those that it makes go up.
     """
 
     rank: int
     threadblock: int
-    index: int
+    position: int
     op: Op
-    channels: list[Channel] = field(default_factory=list)
-    sources: list[Range] = field(default_factory=list)
-    destinations: list[Range] = field(default_factory=list)
-    waits: list[Key] = field(default_factory=list)
-    gives: list[Key] = field(default_factory=list)
+    channels: Sequence[Channel] = ()
+    sources: Sequence[Range] = ()
+    destinations: Sequence[Range] = ()
+
+    @property
+    def waits(self) -> list[Key]:
+        """The counters that it waits for."""
+        return [channel.own for channel in self.channels if self.op.name in WAITS]
+
+    @property
+    def gives(self) -> list[Key]:
+        """The counters that it makes go up."""
+        return [channel.other for channel in self.channels if self.op.name in SIGNALS]
 
     @property
     def place(self) -> Place:
         """Where it is."""
-        return Place(self.rank, self.threadblock, self.index)
+        return Place(*self[:3])
 
     def __str__(self) -> str:
-        return f"rank {self.rank} threadblock {self.threadblock} op {self.index} ({self.op.name})"
+        return (
+            f"rank {self.rank} threadblock {self.threadblock} op {self.position} ({self.op.name})"
+        )
 
 
 @dataclass
@@ -113,6 +140,11 @@ class ResolvedPlan:
         """All steps."""
         return (step for gpu in self.blocks for block in gpu for step in block)
 
+    def refuse(self, place: Place, texts: Iterable[str]) -> None:
+        """Add errors."""
+        for text in texts:
+            self.errors.add(Kind.RULE, text, place)
+
 
 def resolve(plan: ExecutionPlan) -> ResolvedPlan:
     """Follow all indirections, and check all that can be checked without running.
@@ -128,98 +160,90 @@ def resolve(plan: ExecutionPlan) -> ResolvedPlan:
     gpu 0 has id 1; ids must be the positions
     """
     found = ResolvedPlan(plan, [gpu.chunks for gpu in plan.gpus])
-    _require(found.errors, Place(), _of_plan(plan))
+    found.refuse(Place(), _wrong_of_plan(plan))
     for rank, gpu in enumerate(plan.gpus):
-        _require(found.errors, Place(rank), _of_gpu(plan, rank, gpu))
+        found.refuse(Place(rank), _wrong_of_gpu(plan, rank, gpu))
         for position, block in enumerate(gpu.threadblocks):
-            texts = _of_threadblock(rank, gpu, position, block)
-            _require(found.errors, Place(rank, position), texts)
+            texts = _wrong_of_threadblock(rank, gpu, position, block)
+            found.refuse(Place(rank, position), texts)
+    # Lists that lead nowhere cannot be followed.
     if found.errors:
         return found
-    pairs = _paired_channels(plan)
+    channels = _paired_channels(plan)
     for gpu in plan.gpus:
-        found.blocks.append([_steps(found, gpu, block, pairs) for block in gpu.threadblocks])
-    _require(found.errors, Place(), _of_sharing(found.steps))
+        blocks = [_Names(found, gpu, block, channels).steps(block) for block in gpu.threadblocks]
+        found.blocks.append(blocks)
+    found.refuse(Place(), _wrong_sharing(found.steps))
     return found
 
 
-def _require(problems: Problems, place: Place, rules: Iterable[tuple[bool, str]]) -> None:
-    """Add a problem for every rule that does not hold."""
-    for holds, text in rules:
-        if not holds:
-            problems.add(Kind.RULE, text, place)
+def _wrong_of_plan(plan: ExecutionPlan) -> Iterator[str]:
+    if plan.protocol != "Simple":
+        yield "the protocol LL (packets) is not understood here, only Simple"
+    if plan.reuse_resources or plan.use_double_scratch_buffer:
+        yield "reused or doubled scratch buffers are not understood here"
+    if not 1 <= plan.num_threads_per_block <= MAX_THREADS:
+        yield f"num_threads_per_block must be 1 to {MAX_THREADS}"
+    # Kernels move 16 bytes at a time.
+    if plan.buffer_alignment <= 0 or plan.buffer_alignment % 16:
+        yield "buffer_alignment must be a multiple of 16: kernels reduce the rest wrongly"
+    if not 0 <= plan.min_message_size <= plan.max_message_size:
+        yield "min_message_size must be at most max_message_size"
+    if not plan.gpus:
+        yield "there are no gpus"
 
 
-def _of_plan(plan: ExecutionPlan) -> Iterable[tuple[bool, str]]:
-    return (
-        (
-            plan.protocol == "Simple",
-            "the protocol LL (packets) is not understood here, only Simple",
-        ),
-        (
-            not plan.reuse_resources and not plan.use_double_scratch_buffer,
-            "reused or doubled scratch buffers are not understood here",
-        ),
-        (
-            1 <= plan.num_threads_per_block <= MAX_THREADS,
-            f"num_threads_per_block must be 1 to {MAX_THREADS}",
-        ),
-        (
-            plan.buffer_alignment > 0 and plan.buffer_alignment % 16 == 0,
-            "buffer_alignment must be a multiple of 16: kernels reduce the rest wrongly",
-        ),
-        (
-            0 <= plan.min_message_size <= plan.max_message_size,
-            "min_message_size must be at most max_message_size",
-        ),
-        (bool(plan.gpus), "there are no gpus"),
-    )
-
-
-def _of_gpu(plan: ExecutionPlan, rank: int, gpu: Gpu) -> Iterator[tuple[bool, str]]:
-    yield gpu.id == rank, f"gpu {rank} has id {gpu.id}; ids must be the positions"
-    for buffer, least in (("input", 1), ("output", 1), ("scratch", 0)):
-        chunks = getattr(gpu, f"{buffer}_chunks")
-        yield chunks >= least, f"gpu {rank}: {buffer}_chunks must not be {chunks}"
+def _wrong_of_gpu(plan: ExecutionPlan, rank: int, gpu: Gpu) -> Iterator[str]:
+    who = f"gpu {rank}"
+    if gpu.id != rank:
+        yield f"{who} has id {gpu.id}; ids must be the positions"
+    for buffer, chunks in gpu.chunks.items():
+        # Loaders divide by the chunks of inputs and outputs.
+        if chunks < (buffer != "s"):
+            yield f"{who}: {BUFFERS[buffer]}_chunks must not be {chunks}"
     most = max(gpu.chunks.values())
-    yield most < MOST_CHUNKS, f"gpu {rank}: {most} chunks are more than kernels can address"
+    if most >= MOST_CHUNKS:
+        yield f"{who}: {most} chunks are more than kernels can address"
     small, large = sorted((gpu.input_chunks, gpu.output_chunks))
-    yield (
-        not plan.inplace or small == large or (rank + 1) * small <= large,
-        f"gpu {rank}: in place, {small} chunks do not lie within {large} at place {rank}",
-    )
+    # In place, the smaller buffer of a rank is its share of the larger one, as NCCL has it.
+    if plan.inplace and small != large < (rank + 1) * small:
+        yield f"{who}: in place, {small} chunks do not lie within {large} at place {rank}"
     others = {*range(len(plan.gpus))} - {rank}
     for channels in gpu.channels:
-        text = f"gpu {rank}: switch channels are not understood here"
-        yield channels.channel_type != "switch", text
-        for peer in channels.connected_to:
-            yield peer in others, f"gpu {rank} has a channel to rank {peer}"
+        if channels.kind == "switch":
+            yield f"{who}: switch channels are not understood here"
+        for peer in channels.numbers:
+            if peer not in others:
+                yield f"{who} has a channel to rank {peer}"
     for i, remote in enumerate(gpu.remote_buffers):
-        yield remote.rank in others, f"gpu {rank}: remote buffer {i} is on rank {remote.rank}"
+        if remote.rank not in others:
+            yield f"{who}: remote buffer {i} is on rank {remote.rank}"
 
 
-def _of_threadblock(
-    rank: int, gpu: Gpu, position: int, block: Threadblock
-) -> Iterator[tuple[bool, str]]:
+def _wrong_of_threadblock(rank: int, gpu: Gpu, position: int, block: Threadblock) -> Iterator[str]:
     where = f"rank {rank} threadblock {position}"
     ops = len(block.ops)
-    yield block.id == position, f"{where} has id {block.id}; ids must be the positions"
-    yield ops <= MAX_OPS, f"{where} has {ops} ops; there is room for {MAX_OPS}"
+    if block.id != position:
+        yield f"{where} has id {block.id}; ids must be the positions"
+    if ops > MAX_OPS:
+        yield f"{where} has {ops} ops; there is room for {MAX_OPS}"
     for kind in KINDS:
-        buffers = block.buffer_list(kind)
+        channels = numbers_of(block.channels, kind)
+        buffers = numbers_of(block.remote_buffer_refs, kind)
+        remote = gpu.remote_buffers
         for what, ids, there, most in (
-            (f"{kind} channel", block.channel_list(kind), len(gpu.peers(kind)), MAX_CHANNELS),
-            ("remote buffer", buffers, len(gpu.remote_buffers), MAX_BUFFERS),
+            (f"{kind} channel", channels, len(numbers_of(gpu.channels, kind)), MAX_CHANNELS),
+            ("remote buffer", buffers, len(remote), MAX_BUFFERS),
         ):
-            yield len(ids) <= most, f"{where} has {len(ids)} {what}s; there is room for {most}"
+            if len(ids) > most:
+                yield f"{where} has {len(ids)} {what}s; there is room for {most}"
             for i in ids:
-                yield 0 <= i < there, f"{where} uses {what} {i}, but gpu {rank} has {there}"
+                if not 0 <= i < there:
+                    yield f"{where} uses {what} {i}, but gpu {rank} has {there}"
+        # Numbers out of range have been reported above.
         for i in buffers:
-            remote = gpu.remote_buffers[i : i + 1] if i >= 0 else []
-            yield (
-                all(kind in buffer.access_channel_types for buffer in remote),
-                f"{where}: remote buffer {i} is not one that {kind} channels may access",
-            )
+            if 0 <= i < len(remote) and kind not in remote[i].access_channel_types:
+                yield f"{where}: remote buffer {i} is not one that {kind} channels may access"
 
 
 def _paired_channels(plan: ExecutionPlan) -> dict[Key, Channel]:
@@ -228,123 +252,130 @@ def _paired_channels(plan: ExecutionPlan) -> dict[Key, Channel]:
     for kind in KINDS:
         numbered: dict[tuple[int, int], list[int]] = defaultdict(list)
         for rank, gpu in enumerate(plan.gpus):
-            for number, peer in enumerate(gpu.peers(kind)):
+            for number, peer in enumerate(numbers_of(gpu.channels, kind)):
                 numbered[rank, peer].append(number)
+        # One side may list more than the other; what is signalled over those arrives nowhere.
         for (rank, peer), numbers in numbered.items():
             others = numbered.get((peer, rank), [])
             for k, number in enumerate(numbers):
                 theirs = others[k] if k < len(others) else -1
-                own = (kind, rank, number)
-                found[own] = Channel(own, (kind, peer, theirs))
+                own = Key(kind, rank, number)
+                found[own] = Channel(own, Key(kind, peer, theirs))
     return found
 
 
-def _steps(
-    found: ResolvedPlan, gpu: Gpu, block: Threadblock, pairs: dict[Key, Channel]
-) -> list[Step]:
-    steps = [Step(gpu.id, block.id, index, op) for index, op in enumerate(block.ops)]
-    channels: dict[str, list[Channel]] = {}
-    buffers: dict[str, list[tuple[int, str]]] = {}
-    for kind in KINDS:
-        remote = [gpu.remote_buffers[i] for i in block.buffer_list(kind)]
-        channels[kind] = [pairs[kind, gpu.id, i] for i in block.channel_list(kind)]
-        buffers[kind] = [(buffer.rank, buffer.type) for buffer in remote]
-    shifted = _shifted(found.plan, gpu)
-    for step in steps:
-        if step.op == _NOP:
-            continue
-        over = step.op.channel_type or ""
-        reachable = (channels.get(over, []), buffers.get(over, []))
-        for text in _follow(step, found.sizes, len(gpu.semaphores), *reachable):
-            found.errors.add(Kind.RULE, f"{step}: {text}", step.place)
-        if step.op.name in MOVES or step.op.name in DEFECTS:
-            for text in _defects(step, shifted):
-                found.defects.add(Kind.DEFECT, f"{step}: {text}", step.place)
-    return steps
+class _Names:
+    """What the operations of a threadblock may name: channels and remote buffers, by the type of their channel."""
 
+    def __init__(
+        self, found: ResolvedPlan, gpu: Gpu, block: Threadblock, paired: dict[Key, Channel]
+    ) -> None:
+        self.found = found
+        self.rank = gpu.id
+        self.semaphores = len(gpu.semaphores)
+        self.shifted = _shifted(found.plan, gpu)
+        self.channels: dict[str | None, list[Channel]] = {}
+        self.buffers: dict[str | None, list[RemoteBuffer]] = {}
+        for kind in KINDS:
+            own = [Key(kind, gpu.id, i) for i in numbers_of(block.channels, kind)]
+            self.channels[kind] = [paired[key] for key in own]
+            remote = numbers_of(block.remote_buffer_refs, kind)
+            self.buffers[kind] = [gpu.remote_buffers[i] for i in remote]
 
-def _follow(
-    step: Step,
-    sizes: list[dict[str, int]],
-    semaphores: int,
-    channels: list[Channel],
-    buffers: list[tuple[int, str]],
-) -> Iterator[str]:
-    """Find what a step refers to, among the channels and remote buffers of its threadblock; say what is not there."""
-    op = step.op
-    if op.name not in KNOWN:
-        yield "this operation is not understood here"
-        return
-    yield from misshapen(op)
-    for i in op.channel_ids:
-        if 0 <= i < len(channels):
-            step.channels.append(channels[i])
-        else:
-            yield f"channel id {i} is none of the {len(channels)} {op.channel_type} channels of its threadblock"
-    for i in op.semaphore_ids:
-        if not 0 <= i < semaphores:
-            yield f"there is no semaphore {i}, only {semaphores}"
-    counters: list[Key] = [("semaphore", step.rank, i) for i in op.semaphore_ids]
-    if op.name in WAITS:
-        step.waits = [channel.own for channel in step.channels]
-    elif op.name in SIGNALS:
-        step.gives = [channel.other for channel in step.channels]
-    elif op.name == "sem_acquire":
-        step.waits = counters
-    elif op.name == "sem_release":
-        step.gives = counters
-    for given, places in ((op.src_buff, step.sources), (op.dst_buff, step.destinations)):
-        for chunks in given:
-            found = _located(step, chunks, buffers, sizes)
-            if isinstance(found, str):
-                yield found
+    def steps(self, block: Threadblock) -> list[Step]:
+        """The operations of the threadblock; what is wrong with them is added to what was found."""
+        steps = []
+        for position, op in enumerate(block.ops):
+            step = Step(self.rank, block.id, position, op)
+            # A third of all operations are nops, in which nothing can be wrong.
+            if op != _NOP:
+                wrong = [*misshapen(op)]
+                # Of an operation that is not understood, nobody knows what it refers to.
+                if op.name in KNOWN:
+                    step = self._followed(step, wrong)
+                if wrong:
+                    self.found.refuse(step.place, [f"{step}: {text}" for text in wrong])
+                # Only these have defects: the others need not be looked at.
+                if op.name in MOVES or op.name in DEFECTS:
+                    for text in _defects(step, self.shifted):
+                        self.found.defects.add(Kind.DEFECT, f"{step}: {text}", step.place)
+            steps.append(step)
+        return steps
+
+    def _followed(self, step: Step, wrong: list[str]) -> Step:
+        """Return a step with what it refers to; what is not there is added to what is wrong."""
+        op = step.op
+        channels = self.channels.get(op.channel_type, [])
+        over = []
+        for i in op.channel_ids:
+            if 0 <= i < len(channels):
+                over.append(channels[i])
             else:
-                places.append(found)
+                listed = f"{len(channels)} {op.channel_type} channels"
+                wrong.append(f"channel id {i} is none of the {listed} of its threadblock")
+        if op.name in SEMAPHORES:
+            # Kernels do not look at the channels of these.
+            over = []
+        for i in op.semaphore_ids:
+            key = Key("semaphore", self.rank, i)
+            if not 0 <= i < self.semaphores:
+                wrong.append(f"there is no {key}, only {self.semaphores}")
+            elif op.name in SEMAPHORES:
+                over.append(Channel(key, key))
+        sources = [self._located(op, chunks, wrong) for chunks in op.src_buff]
+        destinations = [self._located(op, chunks, wrong) for chunks in op.dst_buff]
+        return Step(*step[:4], over, sources, destinations)
+
+    def _located(self, op: Op, chunks: Chunks, wrong: list[str]) -> Range:
+        """Where some chunks are; if they are nowhere, that is added to what is wrong."""
+        rank = self.rank
+        buffer = chunks.type
+        number = chunks.buffer_id
+        remote = self.buffers.get(op.channel_type, [])
+        if (buffer is None) == (number is None):
+            text = "a buffer must have either a type or a buffer_id"
+        # Remote buffers are numbered within the list of the channel type.
+        elif number is not None and not 0 <= number < len(remote):
+            listed = f"{len(remote)} remote buffers over {op.channel_type} channels"
+            text = f"buffer id {number} is none of the {listed} of its threadblock"
+        else:
+            if number is not None:
+                rank = remote[number].rank
+                buffer = remote[number].type
+            place = Range(rank, str(buffer), chunks.index, chunks.size)
+            there = self.found.sizes[rank][place.buffer]
+            if 0 <= chunks.index < chunks.index + chunks.size <= there:
+                return place
+            text = f"there is no {place}, only {there} chunks"
+        wrong.append(text)
+        return _NOWHERE
 
 
-def _located(
-    step: Step, chunks: Chunks, buffers: list[tuple[int, str]], sizes: list[dict[str, int]]
-) -> Range | str:
-    """Where some chunks are, or why they are nowhere."""
-    if (chunks.type is None) == (chunks.buffer_id is None):
-        return "a buffer must have either a type or a buffer_id"
-    number = chunks.buffer_id or 0
-    if chunks.type is not None:
-        rank, buffer = step.rank, str(chunks.type)
-    elif 0 <= number < len(buffers):
-        rank, buffer = buffers[number]
-    else:
-        listed = f"{len(buffers)} remote buffers over {step.op.channel_type} channels"
-        return f"buffer id {number} is none of the {listed} of its threadblock"
-    place = Range(rank, buffer, chunks.index, chunks.size)
-    there = sizes[rank][buffer]
-    if chunks.index < 0 or chunks.size < 1 or chunks.index + chunks.size > there:
-        return f"there is no {place}, only {there} chunks"
-    return place
-
-
-def _of_sharing(steps: Iterable[Step]) -> Iterator[tuple[bool, str]]:
+def _wrong_sharing(steps: Iterable[Step]) -> Iterator[str]:
     """Counters that several threadblocks count with go wrong, and so do barriers that some do not reach."""
     users: dict[tuple[Key, str], set[int]] = defaultdict(set)
     barriers: dict[tuple[int, int], list[Step]] = defaultdict(list)
     for step in steps:
-        for key in step.waits:
-            users[key, "acquire" if key[0] == "semaphore" else "wait"].add(step.threadblock)
-        for channel in step.channels if step.op.name in SIGNALS else ():
-            users[channel.own, "signal"].add(step.threadblock)
-        if step.op.name == "barrier":
+        name = step.op.name
+        for key, _ in step.channels:
+            # A channel counts the signals of one threadblock; a semaphore may be released by many.
+            if name in WAITS:
+                users[key, "acquire" if key.kind == "semaphore" else "wait"].add(step.threadblock)
+            elif name in SIGNALS and key.kind != "semaphore":
+                users[key, "signal"].add(step.threadblock)
+        if name == "barrier":
             barriers[step.rank, step.op.barrier_id or 0].append(step)
-    for ((kind, rank, number), does), blocks in users.items():
-        *first, last = map(str, sorted(blocks))
-        what = kind if kind == "semaphore" else f"{kind} channel"
-        text = f"threadblocks {', '.join(first)} and {last} all {does} on {what} {number}"
-        yield not first, f"rank {rank}: {text}; only one may"
+    for (key, does), blocks in users.items():
+        if len(blocks) > 1:
+            *first, last = map(str, sorted(blocks))
+            text = f"threadblocks {', '.join(first)} and {last} all {does} on {key}"
+            yield f"rank {key.rank}: {text}; only one may"
     for (rank, number), uses in barriers.items():
-        blocks = {step.threadblock for step in uses}
+        times = Counter(step.threadblock for step in uses)
         sizes = {step.op.num_threadblocks for step in uses}
-        times = {sum(step.threadblock == block for step in uses) for block in blocks}
-        text = f"rank {rank}: barrier {number} is not used equally often by the threadblocks that it is for"
-        yield sizes == {len(blocks)} and len(times) == 1, text
+        # A barrier counts arrivals: it opens early or never if somebody comes more often than others.
+        if sizes != {len(times)} or len({*times.values()}) > 1:
+            yield f"rank {rank}: barrier {number} is not used equally often by the threadblocks that it is for"
 
 
 def _shifted(plan: ExecutionPlan, gpu: Gpu) -> str | None:
@@ -365,7 +396,7 @@ def _defects(step: Step, shifted: str | None) -> Iterator[str]:
         yield "kernels read all sources of a put over memory channels from the buffer of the first; split it"
     if shifted is None:
         return
-    places = step.sources + step.destinations
+    places = (*step.sources, *step.destinations)
     if any(place.rank != step.rank and place.buffer == shifted for place in places):
         yield f"in place, the {BUFFERS[shifted]} of a peer lies elsewhere than one's own; address the other buffer"
     over_port = op.name in PUTS and op.channel_type == "port"

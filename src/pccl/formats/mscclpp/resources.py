@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from pccl._arrays import Ints
 from pccl.formats.lowering import INPUT, OUTPUT, SCRATCH
-from pccl.formats.mscclpp.schedule import Schedule
+from pccl.formats.mscclpp.schedule import Block, Schedule, Stream
 from pccl.formats.runtime_files import unit_of
 
 KINDS = ("memory", "port")
@@ -35,7 +34,7 @@ class Resources:
     peers
         Per type of channel and rank: the peers of its channels.
     channel_of
-        Per stream (by identity) and rank: its channel there.
+        Per rank and stream: its channel there.
     semaphores
         Per rank: how many.
     acquire, release
@@ -47,6 +46,7 @@ class Resources:
         self.schedule = schedule
         self.program = p
         self.in_place = in_place
+        # Everything is counted in chunks, so that they have to divide all sizes and places.
         buffers = np.concatenate([p.input_bytes, p.output_bytes, p.scratch_bytes])
         self.unit = unit_of(p, int(np.gcd.reduce(buffers))) or 1
         if not len(p.messages):
@@ -68,6 +68,7 @@ class Resources:
         self.copy_from = self._placed(c.rank, c.read_buffer, c.read_offset, c.bytes)
         self.copy_to = self._placed(c.rank, c.write_buffer, c.write_offset, c.bytes)
         self.scratch: list[int] = (self.program.scratch_bytes // self.unit).tolist()
+        # Messages land where they are written in the end, or each in scratch of its own.
         self.land = list(self.write)
         receivers = m.dst.tolist()
         for i in np.flatnonzero(self.schedule.batches.staged).tolist():
@@ -78,11 +79,14 @@ class Resources:
 
     def _placed(self, rank: Ints, buffer: Ints, offset: Ints, size: Ints) -> list[Json]:
         """Places as buffer, first chunk and number of chunks; in place, always in the larger buffer."""
+        # In place, kernels look for the smaller buffer of a peer at a wrong place: only the larger one is
+        # addressed.
         index = offset // self.unit
         if self.in_place:
             inputs = self.program.input_bytes[rank] // self.unit
             outputs = self.program.output_bytes[rank] // self.unit
             larger = np.where(inputs > outputs, INPUT, OUTPUT)
+            # The share of the rank in the larger buffer is where its smaller one lies.
             within = (buffer != SCRATCH) & (buffer != larger) & (inputs != outputs)
             index = index + within * rank * np.minimum(inputs, outputs)
             buffer = np.where(buffer == SCRATCH, SCRATCH, larger)
@@ -97,11 +101,11 @@ class Resources:
         self.peers: dict[str, list[list[int]]] = {
             kind: [[] for _ in self.program.npus] for kind in KINDS
         }
-        self.channel_of: dict[tuple[int, int], int] = {}
+        self.channel_of: dict[tuple[int, Stream], int] = {}
         for stream in self.schedule.streams:
             peers = self.peers[KINDS[stream.port]]
             for mine, other in ((stream.src, stream.dst), (stream.dst, stream.src)):
-                self.channel_of[id(stream), mine] = len(peers[mine])
+                self.channel_of[mine, stream] = len(peers[mine])
                 peers[mine].append(other)
 
     def _number_semaphores(self) -> None:
@@ -112,20 +116,21 @@ class Resources:
         self.semaphores = [0] * len(self.program.npus)
         self.acquire: dict[int, list[int]] = defaultdict(list)
         self.release: dict[int, list[int]] = defaultdict(list)
-        numbers: dict[tuple[int, int], int] = {}
-        known: dict[tuple[int, int], int] = {}
+        numbers: dict[tuple[Block, Block], int] = {}
+        known: dict[tuple[Block, Block], int] = {}
         done = self.schedule.done
-        for block in chain.from_iterable(self.schedule.blocks):
-            for event in block.events:
-                before = self.schedule.batches.before[event]
-                for first in sorted(before, key=done, reverse=True):
-                    giver = self.schedule.block_of[first]
-                    pair = (id(giver), id(block))
-                    if giver is block or known.get(pair, -1) >= done(first):
+        before = self.schedule.batches.before
+        for rank, blocks in enumerate(self.schedule.blocks):
+            block_of = {event: block for block in blocks for event in block.events}
+            for event, block in block_of.items():
+                # The latest first: having waited for it often makes others needless.
+                for first in sorted(before[event], key=done, reverse=True):
+                    pair = (block_of[first], block)
+                    if pair[0] is block or known.get(pair, -1) >= done(first):
                         continue
                     if pair not in numbers:
-                        numbers[pair] = self.semaphores[block.rank]
-                        self.semaphores[block.rank] += 1
+                        numbers[pair] = self.semaphores[rank]
+                        self.semaphores[rank] += 1
                     known[pair] = done(first)
                     self.acquire[event].append(numbers[pair])
                     self.release[first].append(numbers[pair])

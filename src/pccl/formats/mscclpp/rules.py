@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pccl.formats.mscclpp.plan import (
@@ -12,27 +13,32 @@ from pccl.formats.mscclpp.plan import (
     Op,
 )
 
-WAITS = {"wait", "rlxwait"}
+SEMAPHORES = {"sem_acquire", "sem_release"}
 PUTS_WITH_SIGNAL = {"pws", "pwsf"}
 PUTS = PUTS_WITH_SIGNAL | {"put"}
-SIGNALS = PUTS_WITH_SIGNAL | {"signal", "rlxsignal"}
+WAITS = {"wait", "rlxwait", "sem_acquire"}
+SIGNALS = PUTS_WITH_SIGNAL | {"signal", "rlxsignal", "sem_release"}
+RELAXED = {"rlxwait", "rlxsignal"}
 SUMS = {"re", "rre", "res", "rres"}
-# What moves data: whether its first source, other sources, first destination and other destinations are local.
+# What moves data: which of its sources and destinations are local (l) and which are remote (r).
 MOVES = {
-    "copy": (True, True, True, True),
-    "get": (False, False, True, True),
-    "re": (True, True, True, True),
-    "rre": (True, False, True, True),
-    "res": (True, True, True, False),
-    "rres": (True, False, True, False),
-} | dict.fromkeys(PUTS, (True, True, False, False))
-_SEMAPHORES = {"sem_acquire", "sem_release"}
-_OVER_CHANNELS = WAITS | (SIGNALS - PUTS_WITH_SIGNAL) | {"flush"}
-KNOWN = _OVER_CHANNELS | MOVES.keys() | _SEMAPHORES | {"nop", "barrier"}
+    "copy": "l+>l+",
+    "get": "r+>l+",
+    "re": "l+>l+",
+    "rre": "lr*>l+",
+    "res": "l+>lr*",
+    "rres": "lr*>lr*",
+} | dict.fromkeys(PUTS, "l+>r+")
+_OVER_CHANNELS = (WAITS | SIGNALS | {"flush"}) - PUTS_WITH_SIGNAL - SEMAPHORES
+KNOWN = _OVER_CHANNELS | MOVES.keys() | SEMAPHORES | {"nop", "barrier"}
 
 
 def misshapen(op: Op) -> Iterator[str]:
     """Say which parts an operation needs and has not, or has too many of."""
+    name = op.name
+    if name not in KNOWN:
+        yield "this operation is not understood here"
+        return
     channels = op.channel_ids
     semaphores = op.semaphore_ids
     # Plans have tens of thousands of operations, nearly all of one channel, source and destination.
@@ -48,49 +54,53 @@ def misshapen(op: Op) -> Iterator[str]:
                 yield f"{len(found)} {what}; there is room for {most}"
     if op.reduce_op not in (None, "sum"):
         yield f"there is no reduction {op.reduce_op!r}, only the sum"
+    # Threadblocks that share an operation count themselves from zero.
     share = op.tbg_info
     if share and not 0 <= share.tb_id < share.tbg_size:
         yield f"it is share {share.tb_id} of {share.tbg_size}"
-    if not channels and op.name in _OVER_CHANNELS:
+    if not channels and name in _OVER_CHANNELS:
         yield "it has no channel"
+    # Kernels handle the entries of a list at the same time, each by a thread of its own.
     if several and any(len({*ids}) < len(ids) for ids in (channels, semaphores)):
         yield "it names a channel or a semaphore twice"
-    if not semaphores and op.name in _SEMAPHORES:
+    if not semaphores and name in SEMAPHORES:
         yield "it has no semaphore"
-    if op.name == "barrier":
+    # A GPU has a fixed number of barriers, which all threadblocks share.
+    if name == "barrier":
         numbered = op.barrier_id is not None and 0 <= op.barrier_id < MAX_BARRIERS
         if not numbered or (op.num_threadblocks or 0) <= 0:
             yield f"a barrier needs a barrier_id below {MAX_BARRIERS} and num_threadblocks"
-    if op.name in MOVES:
-        yield from _shape_of_move(op)
+    if name in MOVES:
+        yield from _misshapen_move(op, MOVES[name])
 
 
-def _shape_of_move(op: Op) -> Iterator[str]:
-    sources = [chunks.type is not None for chunks in op.src_buff]
-    destinations = [chunks.type is not None for chunks in op.dst_buff]
+def _misshapen_move(op: Op, shape: str) -> Iterator[str]:
+    sources = len(op.src_buff)
+    destinations = len(op.dst_buff)
     if not sources or not destinations:
         yield "it needs a source and a destination"
         return
-    if len({chunks.size for chunks in (*op.src_buff, *op.dst_buff)}) > 1:
+    buffers = op.src_buff + op.dst_buff
+    if len({chunks.size for chunks in buffers}) > 1:
         yield "its sources and destinations differ in size"
-    source, more_sources, destination, more_destinations = MOVES[op.name]
     if op.name in SUMS:
-        if more_destinations and len(destinations) > 1:
+        # Kernels write a sum to one local place, and otherwise only to remote ones beside it.
+        if destinations > 1 and "r" not in shape.partition(">")[2]:
             yield "it has several destinations"
-    elif len(sources) != len(destinations) or (op.name == "copy" and len(sources) > 1):
+    elif sources != destinations or (op.name == "copy" and sources > 1):
         yield "it needs one source for each destination"
-    if sources != [source, *[more_sources] * (len(sources) - 1)] or destinations != [
-        destination,
-        *[more_destinations] * (len(destinations) - 1),
-    ]:
+    sides = ["r" if chunks.type is None else "l" for chunks in buffers]
+    sides.insert(sources, ">")
+    if not re.fullmatch(shape, "".join(sides)):
         yield "it mixes up local (type) and remote (buffer_id) buffers"
     over = op.channel_type
     if op.name in PUTS_WITH_SIGNAL and over != "port":
         yield "only port channels put with a signal"
     if op.name not in PUTS:
-        if over != "memory" and not all(MOVES[op.name]):
+        if over != "memory" and "r" in shape:
             yield "only memory channels reach remote buffers for it"
     elif over not in ("memory", "port"):
         yield "it needs a channel_type, memory or port"
-    elif over == "port" and len(op.channel_ids) != len(destinations):
+    # The proxy of a channel writes to the memory of its peer, and to no other.
+    elif over == "port" and len(op.channel_ids) != destinations:
         yield "it needs one channel for each destination"

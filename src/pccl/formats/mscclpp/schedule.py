@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints, inverse
+from pccl._arrays import Bools, Ints
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.mscclpp.batches import Batches, single
@@ -40,12 +40,15 @@ TRIES = ((1, 1), (1, 4), (2, 4), (4, 4), (8, 4), (16, 4))
 
 @dataclass(eq=False)
 class Stream:
-    """Batches from one threadblock to another, in the order in which both handle them."""
+    """Batches from one threadblock to another, in the order in which both handle them.
+
+    `cost` has the operations at the sender and at the receiver.
+    """
 
     src: int
     dst: int
     port: bool
-    cost: list[int]  # operations at the sender and at the receiver
+    cost: list[int]
     batches: list[int] = field(default_factory=list)
 
 
@@ -53,43 +56,36 @@ class Stream:
 class Block:
     """A threadblock: what it does, in order, and over which streams."""
 
-    rank: int
     role: int
-    number: int
     streams: list[Stream] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class Schedule:
-    """The threadblocks of all ranks, and what their events wait for.
+    """The threadblocks of all ranks.
 
     Attributes
     ----------
     batches
         What is sent and received.
-    blocks
-        Per rank.
     streams
         All, in the order in which channels are numbered.
-    stream_of
-        Per batch.
-    block_of
-        Per event; events are numbered as those of batches.
+    blocks
+        Per rank.
     answered
         Batches over ports whose sender must know that they have been read, because something overwrites them.
-    position
-        Per event: as in batches.
     """
 
     program: Program
     batches: Batches
-    blocks: list[list[Block]]
     streams: list[Stream]
-    stream_of: list[Stream]
-    block_of: list[Block]
+    blocks: list[list[Block]]
     answered: set[int]
-    position: list[int]
+
+    def __post_init__(self) -> None:
+        self.position: list[int] = self.batches.position.tolist()
+        self.stream_of = {i: stream for stream in self.streams for i in stream.batches}
 
     def done(self, event: int) -> int:
         """The position at which an event is known to be complete: for some sends, when they are answered."""
@@ -101,170 +97,166 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
     singles = single(program, box)
     # Every message is a put, however many of them share a signal.
     hopeless = np.bincount(singles.src).max(initial=0) > most * MAX_OPS
+    # Single messages run earliest; joining them is for programs that have no room otherwise.
     for together, cut in TRIES[-1:] if hopeless else TRIES:
         last = (together, cut) == TRIES[-1]
         batches = singles if together == 1 else singles.joined(together)
         answered = batches.port & (batches.followers[: len(batches)] > 0)
         costs = _costs(batches, answered)
+        # Quickly out, without packing in vain; the last try has to say what is wrong.
         if not last and _overfull(batches, costs, most):
             continue
-        streams, stream_of = _streams(batches, costs, cut)
+        streams = _streams(batches, costs, cut)
         try:
-            blocks, block_of = _blocks(program, batches, streams, most)
+            blocks = _blocks(program, batches, costs.tolist(), streams, most)
             break
         except PcclError:
             if last:
                 raise
-    answers = set(np.flatnonzero(answered).tolist())
-    position = batches.position.tolist()
-    return Schedule(program, batches, blocks, streams, stream_of, block_of, answers, position)
+    return Schedule(program, batches, streams, blocks, {*np.flatnonzero(answered).tolist()})
 
 
 def _costs(batches: Batches, answered: Bools) -> Ints:
-    """Per batch: how many operations its sender and its receiver need at most."""
+    """Per event: how many operations it needs at most."""
     count = len(batches)
-    waits = -(-batches.needs[: 2 * count] // MAX_SEMAPHORES_OF_OP)
-    tells = -(-batches.followers[: 2 * count] // MAX_SEMAPHORES_OF_OP)
+    waits = -(-batches.needs // MAX_SEMAPHORES_OF_OP)
+    tells = -(-batches.followers // MAX_SEMAPHORES_OF_OP)
     messages = np.array([len(batch) for batch in batches.messages], np.int64)
-    batch_of = np.repeat(np.arange(count), messages)
-    inside = np.array([message for batch in batches.messages for message in batch], np.int64)
-    staged = np.bincount(batch_of[np.array(batches.staged, np.bool_)[inside]], minlength=count)
-    # A sender waits and synchronizes, puts, and signals after a synchronization if the put does not; it tells others.
-    send = waits[:count] + (waits[:count] > 0) + messages + 2 * ~batches.port + tells[:count]
-    # A receiver waits for the signal and others, synchronizes, takes what is staged, and tells others.
-    told = tells[count:]
-    receipt = 1 + waits[count:] + (staged > 0) + staged + (told > 0) + told
-    costs: Ints = np.stack([send, receipt], axis=1) + 2 * answered[:, None]
+    is_staged = batches.staged.__getitem__
+    staged = np.array([sum(map(is_staged, batch)) for batch in batches.messages], np.int64)
+    # All wait for others, work, and tell others; in between they synchronize.
+    costs: Ints = waits + tells
+    sends, receipts, copies = np.split(np.arange(len(costs)), [count, 2 * count])
+    # A sender puts, and signals after a synchronization if the put does not.
+    costs[sends] += (waits[sends] > 0) + messages + 2 * ~batches.port + 2 * answered
+    # A receiver waits for the signal, and takes what is staged.
+    costs[receipts] += 1 + (staged > 0) + staged + (tells[receipts] > 0) + 2 * answered
+    costs[copies] += 1 + (waits[copies] > 0) + (tells[copies] > 0)
     return costs
 
 
 def _overfull(batches: Batches, costs: Ints, most: int) -> bool:
     """Whether a rank has more operations than its threadblocks have room for, however they are packed."""
-    load = np.bincount(np.concatenate([batches.src, batches.dst]), costs.T.ravel())
+    load = np.bincount(np.concatenate([batches.src, batches.dst]), costs[: 2 * len(batches)])
     return bool(load.max(initial=0) > most * MAX_OPS)
 
 
 def _room(memory: int, ports: int) -> int:
     """Operations left in a threadblock beside the handshakes of its streams, and the answers to ports at the end."""
+    # A signal and a wait for up to eight streams each; ports wait or signal once more at the end. Two are left
+    # for the synchronizations around those.
     return MAX_OPS - 2 * -(-memory // MAX_CHANNELS_OF_OP) - 3 * -(-ports // MAX_CHANNELS_OF_OP) - 2
 
 
-def _streams(batches: Batches, costs: Ints, cut: int) -> tuple[list[Stream], list[Stream]]:
+def _streams(batches: Batches, costs: Ints, cut: int) -> list[Stream]:
     """Streams between pairs of ranks that fit into a threadblock each; signals have no names, so order must agree."""
     count = len(batches)
-    ranks = int(max(batches.src.max(initial=0), batches.dst.max(initial=0))) + 1
+    src = batches.src
+    dst = batches.dst
+    ranks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
     order = np.argsort(batches.position[:count])
-    arrival = batches.position[count : 2 * count][order]
-    src, dst, port = batches.src[order], batches.dst[order], batches.port[order]
-    room = np.where(port, _room(0, 1), _room(1, 0)) // cut
-    send, receipt = costs[order].T
+    arrival = batches.position[count + order]
+    # A stream goes into one threadblock, together with others if it is cut short.
+    room = np.where(batches.port, _room(0, 1), _room(1, 0)) // cut
     oldest = np.full(ranks**2, -1, np.int64)
     younger, last, stream_of = np.empty((3, count), np.int64)
     total = np.empty((count, 2), np.int64)
     fill_streams(
-        src * ranks + dst, arrival, send, receipt, room, CHEAPEST, oldest, younger, total, last, stream_of,
+        (src * ranks + dst)[order], arrival, costs[order], costs[count + order], room[order], CHEAPEST, oldest,
+        younger, total, last, stream_of,
     )  # fmt: skip
-    first = np.unique(stream_of, return_index=True)[1].tolist()
-    found = [
-        Stream(int(src[i]), int(dst[i]), bool(port[i]), total[stream].tolist())
-        for stream, i in enumerate(first)
-    ]
-    for i, stream in zip(order.tolist(), stream_of.tolist(), strict=True):
-        found[stream].batches.append(i)
-    listed = stream_of[inverse(order)].tolist()
-    return found, [found[stream] for stream in listed]
+    streams: list[Stream] = []
+    for i, number in zip(order.tolist(), stream_of.tolist(), strict=True):
+        # Streams are numbered in the order of their first batches.
+        if number == len(streams):
+            ends = (int(src[i]), int(dst[i]), bool(batches.port[i]))
+            streams.append(Stream(*ends, total[number].tolist()))
+        streams[number].batches.append(i)
+    return streams
 
 
 def _blocks(
-    program: Program, batches: Batches, streams: list[Stream], most: int
-) -> tuple[list[list[Block]], list[Block]]:
+    program: Program, batches: Batches, costs: list[int], streams: list[Stream], most: int
+) -> list[list[Block]]:
     """Threadblocks: one for each end of a stream as long as there are enough, otherwise several streams share one."""
     count = len(batches)
-    position = batches.position.tolist()
-    block_of: list[Block] = [Block(0, 0, 0)] * len(position)
+    place = batches.position.tolist().__getitem__
     copies: dict[int, list[int]] = defaultdict(list)
-    for k, rank in enumerate(program.copies.rank.tolist()):
-        copies[rank].append(2 * count + k)
+    for event, rank in enumerate(program.copies.rank.tolist(), 2 * count):
+        copies[rank].append(event)
     ends: dict[tuple[int, int], list[Stream]] = defaultdict(list)
     for stream in streams:
         ends[stream.src, SENDER].append(stream)
         ends[stream.dst, RECEIVER].append(stream)
     blocks: list[list[Block]] = []
     for rank in range(len(program.npus)):
-        copying = _copiers(rank, sorted(copies[rank], key=position.__getitem__), batches)
+        # Copies need not wait for any channel, and get threadblocks of their own.
+        copying = _copiers(sorted(copies[rank], key=place), costs)
         sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
         own = [*sides, *copying]
         if len(own) > most:
             what = f"{len(own)} threadblocks, {len(copying)} of them for {len(copies[rank])} copies"
             raise PcclError(f"rank {rank} needs {what}, but may have {most}; {MEND}")
-        for number, block in enumerate(own):
-            block.number = number
-            ways = block.role * count
-            block.events += [ways + i for stream in block.streams for i in stream.batches]
-            block.events.sort(key=position.__getitem__)
-            for event in block.events:
-                block_of[event] = block
+        for block in own:
+            first = block.role * count
+            block.events += [first + i for stream in block.streams for i in stream.batches]
+            block.events.sort(key=place)
         blocks.append(own)
-    return blocks, block_of
+    return blocks
 
 
-def _copiers(rank: int, copies: list[int], batches: Batches) -> list[Block]:
+def _copiers(copies: list[int], costs: list[int]) -> list[Block]:
     blocks: list[Block] = []
     left = 0
     for event in copies:
-        acquire = -(-int(batches.needs[event]) // MAX_SEMAPHORES_OF_OP)
-        release = -(-int(batches.followers[event]) // MAX_SEMAPHORES_OF_OP)
-        cost = 1 + acquire + bool(acquire) + release + bool(release)
-        if cost > left:
-            blocks.append(Block(rank, COPIER, 0))
+        if costs[event] > left:
+            blocks.append(Block(COPIER))
             left = MAX_OPS
         blocks[-1].events.append(event)
-        left -= cost
+        left -= costs[event]
     return blocks
 
 
 def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> list[Block]:
     """A threadblock for each stream if there are enough, otherwise as many as there are, evenly loaded."""
+    sides = (sent, received)
     if len(sent) + len(received) <= most:
-        return [
-            Block(rank, role, 0, [s]) for role, ends in enumerate((sent, received)) for s in ends
-        ]
-    load = [sum(stream.cost[role] for stream in ends) for role, ends in enumerate((sent, received))]
+        return [Block(role, [stream]) for role, streams in enumerate(sides) for stream in streams]
+    load = [sum(stream.cost[role] for stream in streams) for role, streams in enumerate(sides)]
+    # No way of packing can help: say so without trying.
     if sum(load) > most * MAX_OPS:
-        role, ends = (SENDER, sent) if load[0] > load[1] else (RECEIVER, received)
-        raise PcclError(_too_much(rank, role, ends, round(most * load[role] / sum(load))))
-    for_senders = min(max(round(most * load[0] / max(sum(load), 1)), 1), most - 1)
+        role = SENDER if load[SENDER] > load[RECEIVER] else RECEIVER
+        left = round(most * load[role] / sum(load))
+        raise PcclError(_too_much(rank, role, sides[role], left))
+    # Threadblocks in proportion to the work, at least one for each side.
+    for_senders = min(max(round(most * load[SENDER] / max(sum(load), 1)), 1), most - 1)
     found = []
-    for role, ends, room in ((SENDER, sent, for_senders), (RECEIVER, received, most - for_senders)):
-        if ends:
-            found += _pack(rank, role, ends, min(room, len(ends)))
+    for role, room in enumerate((for_senders, most - for_senders)):
+        found += _pack(rank, role, sides[role], min(room, len(sides[role])))
     return found
 
 
 def _pack(rank: int, role: int, streams: list[Stream], count: int) -> list[Block]:
     """Streams, the longest first, each to the least loaded threadblock that has room."""
-    blocks = [Block(rank, role, 0) for _ in range(max(count, 1))]
-    peers: list[set[int]] = [set() for _ in blocks]
-    ports = [0] * len(blocks)
+    blocks = [Block(role) for _ in range(max(count, 1))]
     least = [(0, k) for k in range(len(blocks))]  # a heap
     for stream in sorted(streams, key=lambda stream: -stream.cost[role]):
         cost = stream.cost[role]
         full: list[tuple[int, int]] = []
         while least:
             load, k = heappop(least)
-            used = len(blocks[k].streams) + 1
-            over = ports[k] + stream.port
+            together = [*blocks[k].streams, stream]
+            ports = sum(one.port for one in together)
             # A sender reaches the output and the scratch of every peer.
-            buffers = 0 if role == RECEIVER else 2 * len(peers[k] | {stream.dst})
-            fits = load + cost <= _room(used - over, over)
-            if fits and used <= MAX_CHANNELS and buffers <= MAX_BUFFERS:
+            buffers = 0 if role == RECEIVER else 2 * len({one.dst for one in together})
+            fits = load + cost <= _room(len(together) - ports, ports)
+            if fits and len(together) <= MAX_CHANNELS and buffers <= MAX_BUFFERS:
                 break
+            # It may have room for a shorter stream later.
             full.append((load, k))
         else:
             raise PcclError(_too_much(rank, role, streams, count))
-        blocks[k].streams.append(stream)
-        peers[k].add(stream.dst)
-        ports[k] = over
+        blocks[k].streams = together
         for entry in (*full, (load + cost, k)):
             heappush(least, entry)
     return [block for block in blocks if block.streams]

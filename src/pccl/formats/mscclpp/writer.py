@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
 
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
@@ -34,7 +32,8 @@ MOST_THREADBLOCKS = 80
 ALIGNMENT = 16
 # Bytes of a buffer, whose end has to be below 2**32 as well.
 MOST_ADDRESSED = 2**32 - 2**20
-UNFOLDED = {"gpus", "threadblocks", "ops"}
+UNFOLDED = {"gpus", "threadblocks"}
+_ENCODER = msgspec.json.Encoder()
 # Operations that the interpreter runs in a few seconds.
 MOST_TRIED = 64 * MOST_THREADBLOCKS * MAX_OPS
 
@@ -102,6 +101,7 @@ def write(
     threads = positive(threads_per_block, "threads_per_block")
     smallest = 0 if min_bytes is None else size_of(min_bytes, "min_bytes")
     largest = None if max_bytes is None else size_of(max_bytes, "max_bytes")
+    # A sender and a receiver at least, each as often as there are instances.
     if most // copies < 2:
         raise PcclError(
             f"{copies} instances need at least {2 * copies} threadblocks (max_threadblocks), not {most}"
@@ -116,7 +116,7 @@ def write(
     resources = Resources(schedule, in_place)
     gpus = [assemble(resources, rank, copies) for rank in range(len(program.npus))]
     name = chosen.nccl_name
-    fingerprint = hashlib.sha256(msgspec.json.encode([in_place, gpus])).hexdigest()[:8]
+    fingerprint = hashlib.sha256(_ENCODER.encode([in_place, gpus])).hexdigest()[:8]
     document: Json = {
         # Executors tell plans apart by their names alone.
         "name": f"pccl_{name}_{len(gpus)}_{fingerprint}",
@@ -135,6 +135,7 @@ def write(
         "pccl": _about(program, resources.unit),
     }
     text = _render(document)
+    # Read back from the text: what is tried is what the loader will see.
     plan = parse(text)
     checked = _try(plan)
     with replacing(path) as file:
@@ -144,6 +145,7 @@ def write(
 
 def _largest(gpus: list[Json], gathers: bool, smallest: int, wanted: int | None) -> int:
     """The largest message whose buffers kernels can address; the loader goes by the output of what gathers."""
+    # The message has so many chunks, each of a size with which the largest buffer can be addressed.
     told = min(gpu["output_chunks" if gathers else "input_chunks"] for gpu in gpus)
     chunks = max(
         gpu[f"{buffer}_chunks"] for gpu in gpus for buffer in ("input", "output", "scratch")
@@ -160,23 +162,32 @@ def _largest(gpus: list[Json], gathers: bool, smallest: int, wanted: int | None)
     return largest
 
 
-def _render(value: Any, indent: str = "\n", unfold: bool = True) -> str:
+def _render(value: Json, indent: str = "\n") -> str:
     """JSON with one line for each operation, which people can read and which stays small."""
-    if not unfold:
-        return msgspec.json.encode(value).decode()
     deeper = f"{indent} "
-    if isinstance(value, list):
-        items = [_render(item, deeper, bool(UNFOLDED & item.keys())) for item in value]
-        return f"[{deeper}{f',{deeper}'.join(items)}{indent}]"
-    fields = [
-        f'"{name}": {_render(item, deeper, name in UNFOLDED)}' for name, item in value.items()
-    ]
-    return f"{{{deeper}{f',{deeper}'.join(fields)}{indent}}}"
+    fields = []
+    for name, item in value.items():
+        if name == "ops":
+            # All at once, which is much faster than one after another.
+            lines = _ENCODER.encode_lines(item).strip().split(b"\n")
+            text = _bracketed("[]", [line.decode() for line in lines], deeper)
+        elif name in UNFOLDED:
+            text = _bracketed("[]", [_render(one, f"{deeper} ") for one in item], deeper)
+        else:
+            text = _ENCODER.encode(item).decode()
+        fields.append(f'"{name}": {text}')
+    return _bracketed("{}", fields, indent)
+
+
+def _bracketed(brackets: str, items: list[str], indent: str) -> str:
+    between = f"{indent} "
+    return f"{brackets[0]}{between}{f',{between}'.join(items)}{indent}{brackets[1]}"
 
 
 def _try(plan: ExecutionPlan) -> str:
     """Run the plan before anybody else does, and say so."""
     ops = sum(len(block.ops) for gpu in plan.gpus for block in gpu.threadblocks)
+    # Nobody wants to wait for minutes unasked.
     if ops > MOST_TRIED:
         return f"no, with {ops:,} operations; 'pccl check' does, in its time"
     refuse_wrong("plan", execute(plan))
@@ -187,8 +198,9 @@ def _about(program: Program, unit: int) -> Json:
     """What the loader has no place for, but whoever checks results must know."""
     chosen = program.collective
     about: Json = {"members": program.members.tolist()}
-    if getattr(chosen, "root", None) is not None:
-        about["root"] = np.flatnonzero(program.npus == chosen.root).tolist()[0]  # type: ignore[attr-defined]
+    root = getattr(chosen, "root", None)
+    if root is not None:
+        about["root"] = program.npus.tolist().index(root)
     if hasattr(chosen, "cyclic"):
         about["cyclic"] = chosen.cyclic
     if hasattr(chosen, "matrix"):
@@ -198,14 +210,13 @@ def _about(program: Program, unit: int) -> Json:
 
 def _facts(plan: ExecutionPlan, batches: Batches) -> dict[str, str]:
     said = facts(plan)
+    del said["plan"]
     chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
     together = max(map(len, batches.messages), default=0)
     return {
         "ranks": f"{len(plan.gpus)}",
         "messages": f"{len(batches.staged):,}, at most {together} with one signal",
-        "threadblocks": said["threadblocks"],
-        "operations": said["operations"],
-        "scratch": said["scratch"],
+        **said,
         "sizes": f"buffers of {chunks:,} chunks, each a multiple of {ALIGNMENT}B; "
         f"{Bytes(plan.min_message_size)} to {Bytes(plan.max_message_size)} in all",
     }

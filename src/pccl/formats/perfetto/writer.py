@@ -118,6 +118,7 @@ def write(
             f"even merged, {count:,} slices are more than viewers can show ({MOST_SLICES:,})"
         )
     # Pairs of slices between which a chunk is handed on.
+    # Merged slices stand for many chunks, which no arrow could follow.
     arrows = np.zeros((2, 0), np.int64)
     if not merge:
         arrows = inverse(slices.first)[np.stack(feeds(algorithm))]
@@ -151,6 +152,7 @@ def _heads(algorithm: Algorithm) -> Iterator[bytes]:
         for i, collective in enumerate(algorithm.collectives, 1)
     ]
     yield _packet(field(_FLAGS, _STARTS_ANEW) + field(_INTERNED, b"".join(names + kinds)))
+    # Viewers sort the tracks of links by their ranks, not by their names.
     in_given_order = field(11, 3)
     load = _first_load(topology)
     for device in np.flatnonzero(topology.kind != ABSENT).tolist():
@@ -240,6 +242,7 @@ def _slices(algorithm: Algorithm, merge: bool) -> _Slices:
 
 def _events(algorithm: Algorithm, slices: _Slices, arrows: Ints, unit: int) -> Iterator[Column]:
     """Yield begins and ends in the order of time; where they coincide, in the order in which a link serves."""
+    # Begins have even numbers and ends odd ones: those of slice i are 2 i and 2 i + 1.
     time = np.stack([slices.begin, slices.end], axis=1).ravel() // unit
     order = np.argsort(time, kind="stable")
     # Which arrows begin at each slice, and which end there.

@@ -87,6 +87,7 @@ def write_csv(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
         writer.writerow(columns(algorithm, 0, 0))
         for block in _blocks(algorithm):
             writer.writerows(zip(*map(_values, block.values()), strict=True))
+        # Whoever opened the file closes it.
         text.detach()
     return _facts(algorithm)
 
@@ -102,6 +103,7 @@ def write_parquet(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
         "seed": algorithm.provenance.seed,
         "duration_ps": int(algorithm.duration),
     }
+    # The schema has to be known before the first block.
     empty = _arrow_table(arrow, columns(algorithm, 0, 0))
     schema = empty.schema.with_metadata({"pccl": json.dumps(about)})
     with replacing(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
