@@ -1,4 +1,4 @@
-"""Names of a package that are loaded on first use, so that the command line does not wait for NumPy and Numba."""
+"""What is loaded on first use, so that the command line does not wait for NumPy and Numba."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-__all__ = ["lazy_names"]
+__all__ = ["lazy_names", "load_target"]
 
 
 def lazy_names(package: str, names: Sequence[str], modules: Sequence[str]) -> Callable[[str], Any]:
@@ -29,3 +29,16 @@ def lazy_names(package: str, names: Sequence[str], modules: Sequence[str]) -> Ca
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load
+
+
+def load_target(target: str) -> Any:
+    """Import what ``module:name`` names.
+
+    Examples
+    --------
+    >>> load_target("math:gcd")(4, 6)
+    2
+    """
+    module, _, name = target.partition(":")
+    # Not before it is called: writers and figures take NumPy, kernels and more.
+    return getattr(import_module(module), name)

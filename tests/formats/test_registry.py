@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import pccl
+from pccl._lazy import load_target
 from pccl.formats import FORMATS, find_format
-from pccl.formats.format import load_function
 from tests.formats.programs import quick
 
 
@@ -41,7 +41,7 @@ def test_unknown_formats_and_options_are_listed():
 def test_options_are_the_keywords_of_the_writer(chosen):
     keywords = [
         p.name
-        for p in inspect.signature(load_function(chosen.writer)).parameters.values()
+        for p in inspect.signature(load_target(chosen.writer)).parameters.values()
         if p.kind is p.KEYWORD_ONLY
     ]
     assert sorted(keywords) == sorted(option.name for option in chosen.options)

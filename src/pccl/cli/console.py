@@ -51,18 +51,18 @@ def print_facts(facts: Mapping[str, str]) -> None:
     """Print names and texts in two columns; further lines of a text are indented already."""
     # As wide everywhere, so that texts of several commands line up below each other.
     width = max(12, *map(len, facts))
+    lines = [(f"{name:<{width}} ", _clean(text)) for name, text in facts.items()]
     if not sys.stdout.isatty():
-        for name, text in facts.items():
-            click.echo(f"{name:<{width}} {_clean(text)}")
+        for line in lines:
+            click.echo("".join(line))
         return
     from rich.text import Text
 
     console = _console()
-    for name, text in facts.items():
-        # Assembled and not marked up: brackets in a text are not styles.
-        line = Text.assemble((f"{name:<{width}} ", "bold cyan"), _clean(text))
-        # The terminal wraps it, so that what is copied from there is one line.
-        console.print(line, soft_wrap=True)
+    for name, text in lines:
+        # Assembled and not marked up: brackets in a text are not styles. The terminal wraps it, so that
+        # what is copied from there is one line.
+        console.print(Text.assemble((name, "bold cyan"), text), soft_wrap=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], count: int) -> None:

@@ -173,19 +173,21 @@ def given_options(
     return given
 
 
+# How values of these kinds are read; those of any other kind are text.
+_KINDS: dict[str, dict[str, Any]] = {
+    "flag": {"is_flag": True},
+    "count": {"type": click.IntRange(1), "metavar": "N"},
+    "number": {"type": click.IntRange(0), "metavar": "N"},
+}
+
+
 def _flag(option: Option, formats: list[str]) -> Decorator:
     flag = option.flag
     if option.opposite:
         flag += f"/{spelled(option.opposite)}"
-    # None again, even for flags: a writer has defaults of its own.
-    settings: dict[str, Any] = {"default": None, "help": f"[{', '.join(formats)}] {option.help}"}
-    if option.kind == "flag":
-        settings["is_flag"] = True
-    elif option.kind == "choice":
-        settings["type"] = click.Choice(option.choices)
-    elif option.kind in ("count", "number"):
-        settings["type"] = click.IntRange(1 if option.kind == "count" else 0)
-        settings["metavar"] = "N"
-    else:
-        settings["metavar"] = option.kind.upper()
-    return click.option(flag, option.name, **settings)
+    about = _KINDS.get(option.kind, {"metavar": option.kind.upper()})
+    if option.choices:
+        about = {"type": click.Choice(option.choices)}
+    # None again where it is not given, even for flags: a writer has defaults of its own.
+    text = f"[{', '.join(formats)}] {option.help}"
+    return click.option(flag, option.name, default=None, help=text, **about)

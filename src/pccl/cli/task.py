@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,12 +132,12 @@ def _mesh(text: str | None, along: str | None) -> DeviceMesh | None:
     names = []
     sizes = []
     for part in text.split(","):
-        name, _, size = (word.strip() for word in part.partition("="))
         # Stricter than int(), which also reads signs, underscores and digits of other scripts.
-        if not name or not (size.isascii() and size.isdecimal() and len(size) < 10):
+        match = re.fullmatch(r"\s*([^=]*[^=\s])\s*=\s*([0-9]{1,9})\s*", part)
+        if match is None:
             raise click.UsageError(
                 f"--mesh {text!r}: {part.strip()!r} is not name=size; write for example dp=8,tp=8"
             )
-        names.append(name)
-        sizes.append(int(size))
+        names.append(match[1])
+        sizes.append(int(match[2]))
     return device_mesh(sizes, names)

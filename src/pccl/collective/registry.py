@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from importlib import import_module
 from typing import Any
 
+from pccl._lazy import load_target
 from pccl.collective.base import Collective
 from pccl.collective.conditions import Conditions
 from pccl.collective.kinds import KINDS
 from pccl.errors import CollectiveError
 from pccl.topology import Topology
 
-
-def _load(target: str) -> type[Collective]:
-    module, _, name = target.partition(":")
-    found: type[Collective] = getattr(import_module(f"pccl.collective.{module}"), name)
-    return found
-
-
-COLLECTIVES = {name: _load(kind.target) for name, kind in KINDS.items()}
+COLLECTIVES: dict[str, type[Collective]] = {
+    name: load_target(f"pccl.collective.{kind.target}") for name, kind in KINDS.items()
+}
 
 
 def compile_conditions(topology: Topology, collectives: Sequence[Collective]) -> Conditions:

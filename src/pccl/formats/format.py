@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 from pccl.errors import PcclError
 
@@ -84,14 +82,6 @@ class Format:
             if name not in there:
                 text = f"its options are {', '.join(map(spell, there))}" if there else "it has none"
                 raise PcclError(f"the format {self.name} has no option {spell(name)}; {text}")
-
-
-def load_function(target: str) -> Callable[..., Any]:
-    """Import the function that ``module:function`` names."""
-    module, _, function = target.partition(":")
-    # Not before it is called: writers take NumPy, kernels and more.
-    found: Callable[..., Any] = getattr(import_module(module), function)
-    return found
 
 
 # Options that several formats have.

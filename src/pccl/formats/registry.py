@@ -9,8 +9,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pccl._lazy import load_target
 from pccl.errors import PcclError
-from pccl.formats.format import Format, load_function
+from pccl.formats.format import Format
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
@@ -141,7 +142,7 @@ def _call(function: str, options: Mapping[str, Any], *arguments: Any) -> Any:
     was_on = gc.isenabled()
     gc.disable()
     try:
-        return load_function(function)(*arguments, **options)
+        return load_target(function)(*arguments, **options)
     finally:
         if was_on:
             gc.enable()

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pccl._lazy import load_target
 from pccl.errors import FormatError, PcclError
-from pccl.formats.format import Option, load_function
+from pccl.formats.format import Option
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
@@ -109,7 +110,7 @@ def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: 
         raise PcclError("matplotlib is not installed: pip install matplotlib") from error
     from pccl.reporting.figures import style
 
-    draw = load_function(f"pccl.reporting.figures.{figure.target}")
+    draw = load_target(f"pccl.reporting.figures.{figure.target}")
     # Saving too: some settings count only when the file is written.
     with style.own_settings():
         style.save(draw(subject, **options), file)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -176,9 +176,7 @@ def page_data(
         "chunks": len(conditions),
         "radius": drawing.radius,
         "extent": drawing.extent,
-        "frames": [
-            [f.label, f.left, f.top, f.right, f.bottom, f.label_below] for f in drawing.frames
-        ],
+        "frames": [astuple(frame) for frame in drawing.frames],
         "devices": [topology.device_text(device) for device in range(topology.num_devices)],
         "bandwidths": [str(BytesPerSecond(rate)) for rate in rates.tolist()],
         "latencies": [str(Picoseconds(latency)) for latency in latencies.tolist()],
@@ -237,11 +235,10 @@ def pack(columns: Mapping[str, Column]) -> tuple[list[list[object]], str]:
     parts = []
     for name, column in columns.items():
         values = np.ravel(column)
-        if values.dtype.kind == "f":
-            short = "f4"
-        else:
-            largest = values.max(initial=0)
-            short = "u1" if largest < 2**8 else "u2" if largest < 2**16 else "u4"
+        short = "f4"
+        if values.dtype.kind != "f":
+            # Without the sign for the order of bytes, which is always the same.
+            short = np.min_scalar_type(int(values.max(initial=0))).str[1:]
         # Little-endian, as typed arrays are in every browser.
         values = np.ascontiguousarray(values, f"<{short}")
         directory.append([name, short, len(values)])
