@@ -2,8 +2,7 @@
 
 targets        the runtimes and their limits
 units          bytes of a program as chunks of a file
-lanes          queues between ranks
-runs           messages that travel as one
+lanes          queues between ranks, and messages that travel as one
 operations     what threadblocks do, in chunks of the file
 threadblocks   who does it, and what waits for what
 writer         write(): the file

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pccl.errors import FormatError
-from pccl.formats.machine import Kind, Problem, Problems
+from pccl.formats.machine import Kind, Place, Problem, Problems
 
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.-]*)([^<>]*)>")
 _ATTRIBUTE = re.compile(r' *([A-Za-z_][\w.-]*) *= *"([^"]*)"')
@@ -23,9 +23,33 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MOST_ATTRIBUTES = 16
 MOST_CHARACTERS = 255
 
+# Sender, receiver, channel.
+Connection = tuple[int, int, int]
 
-@dataclass(slots=True)
-class Step:
+
+@dataclass(slots=True, eq=False)
+class Element:
+    """Something in a file: what it is in, and how many of its kind are before it there."""
+
+    around: Any
+    index: int
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return Place()
+
+    def __str__(self) -> str:
+        named = zip(("gpu", "tb", "step"), self.place, strict=True)
+        return " ".join(f"{name} {number}" for name, number in named if number >= 0) or "algo"
+
+    def problem(self, kind: Kind, text: str) -> Problem:
+        """Return a problem of this element."""
+        return Problem(kind, f"{self}: {text}", self.place)
+
+
+@dataclass(slots=True, eq=False)
+class Step(Element):
     """One step of a threadblock; `depid` and `deps` are -1 if it waits for nothing."""
 
     s: int
@@ -39,9 +63,15 @@ class Step:
     deps: int
     hasdep: int
 
+    @property
+    def place(self) -> Place:
+        """Where it is, whatever it says itself."""
+        gpu, tb, _ = self.around.place
+        return Place(gpu, tb, self.index)
 
-@dataclass(slots=True)
-class Threadblock:
+
+@dataclass(slots=True, eq=False)
+class Threadblock(Element):
     """Steps that follow each other; `send` and `recv` are -1 without such a peer."""
 
     id: int
@@ -50,9 +80,24 @@ class Threadblock:
     chan: int
     steps: list[Step] = field(default_factory=list)
 
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return Place(self.around.id, self.id)
 
-@dataclass(slots=True)
-class Gpu:
+    @property
+    def sends_on(self) -> Connection:
+        """The connection that it sends on."""
+        return self.around.id, self.send, self.chan
+
+    @property
+    def receives_on(self) -> Connection:
+        """The connection that it receives on."""
+        return self.recv, self.around.id, self.chan
+
+
+@dataclass(slots=True, eq=False)
+class Gpu(Element):
     """One rank: how many chunks its buffers hold, and its threadblocks."""
 
     id: int
@@ -60,6 +105,11 @@ class Gpu:
     o_chunks: int
     s_chunks: int
     threadblocks: list[Threadblock] = field(default_factory=list)
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return Place(self.id)
 
 
 @dataclass(slots=True)
@@ -73,8 +123,8 @@ class Purpose:
     shares: dict[int, list[int]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class XmlAlgorithm:
+@dataclass(slots=True, eq=False)
+class XmlAlgorithm(Element):
     """A whole file."""
 
     name: str
@@ -89,6 +139,16 @@ class XmlAlgorithm:
     maxBytes: int  # noqa: N815
     gpus: list[Gpu] = field(default_factory=list)
     purpose: Purpose = field(default_factory=Purpose)
+
+    @property
+    def blocks(self) -> list[Threadblock]:
+        """All threadblocks."""
+        return [tb for gpu in self.gpus for tb in gpu.threadblocks]
+
+    @property
+    def steps(self) -> list[Step]:
+        """All steps."""
+        return [step for tb in self.blocks for step in tb.steps]
 
 
 def read(
@@ -138,13 +198,13 @@ _ELEMENTS: dict[str, tuple[str, Any, str]] = {
     "gpu": ("algo", Gpu, "gpus"),
     "tb": ("gpu", Threadblock, "threadblocks"),
     "step": ("tb", Step, "steps"),
-    "pccl": ("algo", None, "purpose"),
+    "pccl": ("algo", None, ""),
 }
 # Per element: its attributes in their order, and what they are taken for where they are missing; words are empty.
 _DEFAULTS = {
     name: {
         column.name: "" if column.type == "str" else "0"
-        for column in fields(made)
+        for column in fields(made)[2:]
         if column.default_factory is MISSING
     }
     for name, (_, made, _) in _ELEMENTS.items()
@@ -191,13 +251,16 @@ class _Reader:
         text = self.text
         end = 0
         for match in _TAG.finditer(text):
-            self._pass(end, match.start())
-            self.position = match.start()
+            begin = match.start()
+            # Mostly nothing but the end of a line, and spaces.
+            if text[end:begin].strip(" \n"):
+                self._pass(end, begin)
+            self.position = begin
             end = match.end()
             ends, name, inside = match.groups()
             if "\n" in inside:
                 self._problem("there is a newline inside a tag, which the runtimes reject")
-            attributes = self._attributes(inside.removesuffix("/"))
+            names, values = self._attributes(inside.removesuffix("/"))
             if ends:
                 if self.open[-1][0] != name:
                     self._problem(f"</{name}> closes nothing that is open")
@@ -207,7 +270,7 @@ class _Reader:
             if not self.algorithms and len(self.open) == 1 and name != "algo":
                 self._problem(f"the first element is {name!r}; the runtimes want 'algo'")
                 return
-            made = self._element(name, attributes)
+            made = self._element(name, names, values)
             if not inside.endswith("/"):
                 self.open.append((name, made))
         self._pass(end, len(text))
@@ -218,11 +281,8 @@ class _Reader:
             self._problem(f"<{self.open[-1][0]}> is not closed")
 
     def _pass(self, begin: int, end: int) -> None:
-        """Pass over what is between tags: mostly nothing but the end of a line, and spaces."""
-        text = self.text[begin:end]
-        if not text.strip(" \n"):
-            return
-        for line in text.split("\n"):
+        """Say what is wrong with what is between tags."""
+        for line in self.text[begin:end].split("\n"):
             self.position = begin
             begin += len(line) + 1
             if "\t" in line:
@@ -232,26 +292,27 @@ class _Reader:
                 what = "an <?xml?> line" if words.startswith("<?") else f"the text {words[:20]!r}"
                 self._problem(f"there is {what} between tags, which the runtimes reject")
 
-    def _attributes(self, text: str) -> dict[str, str]:
+    def _attributes(self, text: str) -> tuple[list[str], list[str]]:
+        """Names and values of what is inside a tag."""
         pieces = text.split('"')
         values = pieces[1::2]
         names = self.names[tuple(pieces[::2])]
         if names is None or len(names) != len(values) or "\t" in text or "\n" in text:
             text = self._mended(text)
             found = _ATTRIBUTE.findall(text)
-        else:
-            found = list(zip(names, values, strict=True))
-        if len(found) > _MOST_ATTRIBUTES:
+            names = [name for name, _ in found]
+            values = [value for _, value in found]
+        if len(names) > _MOST_ATTRIBUTES:
             self._problem(
-                f"a tag has {len(found)} attributes; the runtimes keep {_MOST_ATTRIBUTES}"
+                f"a tag has {len(names)} attributes; the runtimes keep {_MOST_ATTRIBUTES}"
             )
         if len(text) > MOST_CHARACTERS:
-            for name, value in found:
+            for name, value in zip(names, values, strict=True):
                 if len(value) > MOST_CHARACTERS:
                     self._problem(
                         f"the value of {name!r} has {len(value)} characters; the runtimes keep {MOST_CHARACTERS}"
                     )
-        return dict(found)
+        return names, values
 
     def _mended(self, text: str) -> str:
         """Say what is wrong inside a tag, and return what can be made of it."""
@@ -266,7 +327,7 @@ class _Reader:
             self._problem(f'what is inside a tag is not name="value": {rest[:20]!r}')
         return flat
 
-    def _element(self, name: str, attributes: dict[str, str]) -> Any:
+    def _element(self, name: str, names: list[str], values: list[str]) -> Any:
         """What an element becomes; nothing if runtimes ignore it, or if it is not where it should be."""
         if name not in _ELEMENTS:
             return None
@@ -277,10 +338,11 @@ class _Reader:
             self._problem(f"<{name}> is out of place, inside {inside}")
             return None
         if made is None:
-            self._read_purpose(getattr(around, kept), attributes)
+            self._read_purpose(around.purpose, dict(zip(names, values, strict=True)))
             return None
-        element = made(*self._values(name, attributes))
-        getattr(around, kept).append(element)
+        siblings = getattr(around, kept)
+        element = made(around, len(siblings), *self._values(name, names, values))
+        siblings.append(element)
         return element
 
     def _read_purpose(self, purpose: Purpose, attributes: dict[str, str]) -> None:
@@ -297,30 +359,31 @@ class _Reader:
             self._problem(f"{text[:20]!r} of <pccl> is not a list of whole numbers")
         return [number for number in found if number is not None]
 
-    def _values(self, element: str, attributes: dict[str, str]) -> list[Any]:
+    def _values(self, element: str, names: list[str], values: list[str]) -> list[Any]:
         """The attributes of an element in their order; what is wrong or missing is taken as the runtimes would."""
         defaults = _DEFAULTS[element]
-        if not attributes.keys() >= defaults.keys():
-            for name in defaults:
-                if name not in attributes and name not in self.may_lack:
+        wanted = [*defaults]
+        if names != wanted:
+            given = dict(zip(names, values, strict=True))
+            for name in wanted:
+                if name not in given and name not in self.may_lack:
                     self._problem(
                         f"<{element}> lacks {name!r}, for which the runtimes ignore or reject the file"
                     )
-            attributes = defaults | attributes
+            values = [given.get(name, default) for name, default in defaults.items()]
         wholes = self.wholes
-        values = [
-            wholes[attributes[name]] if default else attributes[name]
-            for name, default in defaults.items()
+        found = [
+            wholes[value] if default else value
+            for value, default in zip(values, defaults.values(), strict=True)
         ]
-        while None in values:
-            wrong = values.index(None)
-            values[wrong] = 0
-            name = [*defaults][wrong]
+        while None in found:
+            wrong = found.index(None)
+            found[wrong] = 0
             self._problem(
-                f"{name}={attributes[name][:20]!r} of <{element}> is not a whole number; the runtimes would take it "
-                "for 0"
+                f"{wanted[wrong]}={values[wrong][:20]!r} of <{element}> is not a whole number; the runtimes would take "
+                "it for 0"
             )
-        return values
+        return found
 
     def _problem(self, text: str) -> None:
         self.line += self.text.count("\n", self.counted, self.position)

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from pccl._arrays import Column
 from pccl.algorithm import Algorithm, Provenance, verify
 from pccl.collective import Collective
 from pccl.errors import FormatError, TopologyError, VerificationError
 from pccl.formats.machine import BY_NAME, Kind, Line, Memory, Problem
-from pccl.formats.msccl.execution import Execution, Node, connect
-from pccl.formats.msccl.file import XmlAlgorithm, read
+from pccl.formats.msccl.execution import SENDER, Execution, connect
+from pccl.formats.msccl.file import Step, XmlAlgorithm, read
 from pccl.formats.msccl.interpreter import Machine, buffer_sizes
 from pccl.formats.msccl.rules import beyond_buffers, broken_parts
 from pccl.formats.msccl.targets import CHOSEN, DEPTHS, plain_name
@@ -73,12 +75,14 @@ def import_msccl(
     _refuse(path, problems)
     size = parse(Bytes, size, "size")
     collective, pieces = _collective(file, [npus[rank] for rank in ranks], size)
-    contents = _Follower(file, collective, topology, npus, int(size) // file.nchunksperloop)
-    _refuse(path, list(beyond_buffers(file, contents.memory.sizes)))
-    contents.run(execution)
+    unit = int(size) // file.nchunksperloop
+    memory = _memory(file, collective, topology, npus, unit)
+    _refuse(path, beyond_buffers(file, memory.sizes))
+    contents = _Follower(execution, memory, "")
+    contents.run()
     chunk = int(collective.conditions(topology).bytes.max(initial=1))
     schedule = _Schedule(topology, npus, chunk, pieces)
-    schedule.place(execution, contents)
+    schedule.place(execution, contents.messages)
     return _algorithm(schedule, collective, str(path))
 
 
@@ -133,43 +137,40 @@ class Content:
         return Content(self.chunk, self.bits | other.bits)
 
 
+def _memory(
+    file: XmlAlgorithm, collective: Collective, topology: Topology, npus: list[int], unit: int
+) -> Memory:
+    """Buffers whose inputs hold the chunks of the collective, of which each has so many bytes in the file."""
+    rank_of = np.full(topology.num_devices, -1, np.int64)
+    rank_of[npus] = np.arange(len(npus))
+    promise = collective.promise(rank_of, len(npus))
+    memory = Memory(buffer_sizes(file, promise, unit), not file.outofplace, dtype=object)
+    for rank, sizes in enumerate(memory.sizes):
+        cells = memory.cells(rank, "i", 0, sizes["i"])
+        memory.values[cells] = Content(-1, 0)
+        memory.know(cells)
+    for chunk in range(len(collective.conditions(topology))):
+        place, inside = divmod(int(promise.input_offset[chunk]), unit)
+        # A chunk of the file that is cut into several is known by its first.
+        for k, rank in enumerate(promise.contributors(chunk).tolist() if not inside else ()):
+            memory.values[memory.cells(rank, "i", place, 1)] = Content(chunk, 1 << k)
+    return memory
+
+
 class _Follower(Machine):
     """Runs a file on contents instead of numbers, to find out what its messages carry."""
-
-    def __init__(
-        self,
-        file: XmlAlgorithm,
-        collective: Collective,
-        topology: Topology,
-        npus: list[int],
-        unit: int,
-    ) -> None:
-        rank_of = np.full(topology.num_devices, -1, np.int64)
-        rank_of[npus] = np.arange(len(npus))
-        promise = collective.promise(rank_of, len(npus))
-        memory = Memory(buffer_sizes(file, promise, unit), not file.outofplace, dtype=object)
-        super().__init__(file, memory, "")
-        for rank in range(len(npus)):
-            cells = memory.cells(rank, "i", 0, memory.sizes[rank]["i"])
-            memory.values[cells] = Content(-1, 0)
-            memory.know(cells)
-        for chunk in range(len(collective.conditions(topology))):
-            place, inside = divmod(int(promise.input_offset[chunk]), unit)
-            # A chunk of the file that is cut into several is known by its first.
-            for k, rank in enumerate(promise.contributors(chunk).tolist() if not inside else ()):
-                memory.values[memory.cells(rank, "i", place, 1)] = Content(chunk, 1 << k)
 
     def report(self, problem: Problem) -> None:
         """Refuse a file that has nothing to send; which of two things it sends in a race is left to the order."""
         if problem.kind is Kind.UNWRITTEN:
             raise FormatError(str(problem))
 
-    def _execute(self, node: Node, line: Line) -> None:
+    def _execute(self, step: Step, line: Line, values: Any) -> Any:
         try:
-            super()._execute(node, line)
+            return super()._execute(step, line, values)
         except ArithmeticError:
             raise FormatError(
-                f"{node}: it adds what does not belong together, or the same contribution twice"
+                f"{step}: it adds what does not belong together, or the same contribution twice"
             ) from None
 
 
@@ -198,38 +199,38 @@ def _adds(draft: Algorithm) -> list[bool]:
     t = draft.transfers
     c = draft.conditions
     topology = draft.topology
-    adds = [False] * len(t)
+    count = len(t)
+    adds = [False] * count
     if not c.reduces.any():
         return adds
-    arrival = t.arrival
-    bounds = np.searchsorted(t.chunk, np.arange(len(c) + 1)).tolist()
+    # Per chunk and device: whose contributions it has, one bit each. What arrives is there for all that leaves then.
+    held: dict[tuple[int, int], int] = defaultdict(int)
     for chunk in range(len(c)):
-        rows = range(bounds[chunk], bounds[chunk + 1])
-        held = defaultdict(int, {npu: 1 << i for i, npu in enumerate(c.sources(chunk).tolist())})
-        events = sorted(
-            [(int(arrival[i]), 0, i) for i in rows] + [(int(t.start[i]), 1, i) for i in rows]
-        )
-        flying: dict[int, int] = {}
-        for _, leaves, i in events:
-            device = int(t.src[i] if leaves else t.dst[i])
-            if leaves:
-                flying[i] = held[device]
-                continue
-            new = flying[i]
-            old = held[device]
-            adds[i] = bool(old) and not new & old
-            trouble = ""
-            if new & old and old & ~new:
-                trouble = "cannot keep them apart"
-            elif adds[i] and topology.is_switch(device):
-                trouble = "would add them"
-            if trouble:
-                if topology.is_switch(device):
-                    trouble += "; import it on the topology with its switches unrolled (--unroll)"
-                raise FormatError(
-                    f"chunk {chunk}: partial sums meet in {topology.device_text(device)}, which {trouble}"
-                )
-            held[device] = new | old
+        for k, npu in enumerate(c.sources(chunk).tolist()):
+            held[chunk, npu] = 1 << k
+    flying: dict[int, int] = {}
+    events = np.lexsort((np.concatenate([t.arrival, t.start]), np.tile(t.chunk, 2)))
+    for leaves, i in zip(*(part.tolist() for part in np.divmod(events, count)), strict=True):
+        chunk = int(t.chunk[i])
+        if leaves:
+            flying[i] = held[chunk, int(t.src[i])]
+            continue
+        device = int(t.dst[i])
+        new = flying[i]
+        old = held[chunk, device]
+        adds[i] = bool(old) and not new & old
+        trouble = ""
+        if new & old and old & ~new:
+            trouble = "cannot keep them apart"
+        elif adds[i] and topology.is_switch(device):
+            trouble = "would add them"
+        if trouble:
+            if topology.is_switch(device):
+                trouble += "; import it on the topology with its switches unrolled (--unroll)"
+            raise FormatError(
+                f"chunk {chunk}: partial sums meet in {topology.device_text(device)}, which {trouble}"
+            )
+        held[chunk, device] = new | old
     return adds
 
 
@@ -257,26 +258,23 @@ class _Schedule:
         self.link: list[int] = []
         self.start: list[int] = []
 
-    def place(self, execution: Execution, contents: _Follower) -> None:
+    def place(self, execution: Execution, messages: Mapping[int, Column]) -> None:
         """Take the steps as they become ready, and give times to what they send."""
-        followers: list[list[int]] = [[] for _ in execution.nodes]
+        followers: list[list[int]] = [[] for _ in execution.steps]
         missing = (execution.waits >= 0).sum(axis=1).tolist()
         for number, reason in np.argwhere(execution.waits >= 0).tolist():
             followers[execution.waits[number, reason]].append(number)
         ready = [(0, number) for number, count in enumerate(missing) if not count]
         heapify(ready)
-        since = [0] * len(execution.nodes)
-        landed: dict[object, int] = {}
+        since = [0] * len(missing)
+        landed: dict[int, int] = {}
         while ready:
             now, number = heappop(ready)
-            node = execution.nodes[number]
-            if node.receives:
-                now = max(now, landed[node.receives])
-            if node.sends:
-                (src, dst, _), _ = node.sends
-                ends = (self.npus[src], self.npus[dst])
-                chunks = [content.chunk for content in contents.messages[node.sends]]
-                left, landed[node.sends] = self._send(*ends, chunks, now)
+            now = max(now, landed.get(int(execution.waits[number, SENDER]), 0))
+            if number in messages:
+                src, dst, _ = execution.steps[number].around.sends_on
+                chunks = [content.chunk for content in messages[number]]
+                left, landed[number] = self._send(self.npus[src], self.npus[dst], chunks, now)
                 now = max(now, left)
             for other in followers[number]:
                 since[other] = max(since[other], now)

@@ -30,9 +30,9 @@ from pccl.formats.machine import (
     promise_of,
     wrong_outputs,
 )
-from pccl.formats.msccl.execution import DEPENDENCY, Execution, Node, connect
-from pccl.formats.msccl.file import XmlAlgorithm, parse, read
-from pccl.formats.msccl.rules import READS, WRITES, beyond_buffers, broken_rules
+from pccl.formats.msccl.execution import DEPENDENCY, SENDER, Execution, connect
+from pccl.formats.msccl.file import Step, Threadblock, XmlAlgorithm, parse, read
+from pccl.formats.msccl.rules import READS, SENDS, WRITES, beyond_buffers, broken_rules
 from pccl.formats.msccl.targets import DEPTHS, find_target, plain_name
 
 
@@ -99,7 +99,7 @@ def _examine(
     facts |= _purpose_facts(algorithm, members, shares)
     promise = _promise(algorithm, members, shares)
     sizes = buffer_sizes(algorithm, promise)
-    problems = list(beyond_buffers(algorithm, sizes))
+    problems = beyond_buffers(algorithm, sizes)
     if not problems:
         execution, problems = connect(algorithm, depth or DEPTHS[algorithm.proto])
     if problems:
@@ -107,7 +107,7 @@ def _examine(
     for flag, in_place in ((algorithm.outofplace, False), (algorithm.inplace, True)):
         if flag:
             memory = Memory(sizes, in_place)
-            problems += _run(execution, memory, promise, algorithm, in_place)
+            problems += _run(execution, memory, promise, algorithm.coll, in_place)
     return problems, facts if problems else facts | {"results": "exact, without races or deadlock"}
 
 
@@ -137,18 +137,18 @@ def buffer_sizes(algorithm: XmlAlgorithm, promise: Promise, unit: int = 1) -> li
 
 
 def _run(
-    execution: Execution, memory: Memory, promise: Promise, algorithm: XmlAlgorithm, in_place: bool
+    execution: Execution, memory: Memory, promise: Promise, coll: str, in_place: bool
 ) -> list[Problem]:
     """Run a file on numbers, and compare the results with what its collective promises."""
     inputs = memory.fill(seed=7)
     how = "in place" if in_place else "out of place"
-    machine = Machine(algorithm, memory, how)
-    machine.run(execution)
+    machine = Machine(execution, memory, how)
+    machine.run()
     problems = machine.problems
     if not problems:
         for gpu, wrong in wrong_outputs(promise, inputs, memory):
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-            text = f"gpu {gpu}: o[{wrong[0]}]{more} is not what {algorithm.coll} promises ({how})"
+            text = f"gpu {gpu}: o[{wrong[0]}]{more} is not what {coll} promises ({how})"
             problems.add(Kind.RESULT, text, Place(gpu))
         for gpu in np.unique(promise.contributor_ranks).tolist() if not in_place else ():
             if not np.array_equal(memory.content(gpu, "i"), inputs[gpu]):
@@ -162,86 +162,83 @@ class Machine:
     Attributes
     ----------
     messages
-        What has been sent, by connection and number.
+        What has been sent, by the number of the step that did.
     problems
         What was wrong on the way.
     """
 
-    def __init__(self, algorithm: XmlAlgorithm, memory: Memory, how: str) -> None:
+    def __init__(self, execution: Execution, memory: Memory, how: str) -> None:
+        self.execution = execution
         self.memory = memory
         self.how = how
         self.problems = Problems()
-        self.messages: dict[object, Column] = {}
-        # Accesses to one rank are ordered by what happens there, never by way of another: clocks are kept per rank.
-        counts = [len(gpu.threadblocks) for gpu in algorithm.gpus]
-        self._lines = [Line(position, count) for count in counts for position in range(count)]
+        self.messages: dict[int, Column] = {}
 
-    def run(self, execution: Execution) -> None:
+    def run(self) -> None:
         """Execute everything in an order that is possible."""
-        dependencies = execution.waits[:, DEPENDENCY].tolist()
+        execution = self.execution
+        lines: dict[Threadblock, Line] = {}
         clocks: dict[int, Clock] = {}
+        dependencies = execution.waits[:, DEPENDENCY].tolist()
+        senders = execution.waits[:, SENDER].tolist()
         for number in execution.order:
-            node = execution.nodes[number]
-            line = self._lines[node.block]
+            step = execution.steps[number]
+            tb = step.around
+            line = lines.get(tb)
+            if line is None:
+                # Accesses to one rank are ordered by what happens there, never by way of another: clocks are kept per
+                # rank.
+                line = lines[tb] = Line(tb.index, len(tb.around.threadblocks))
             dependency = dependencies[number]
             if dependency >= 0:
                 line.hear(clocks[dependency])
-            line.synchronize(node.index)
+            line.synchronize(step.index)
             clocks[number] = line.clock
-            self._execute(node, line)
+            received = self.messages.get(senders[number])
+            sent = self._execute(step, line, received)
+            if step.type in SENDS:
+                self.messages[number] = sent
 
-    def _execute(self, node: Node, line: Line) -> None:
-        step = node.step
+    def _execute(self, step: Step, line: Line, values: Any) -> Any:
+        """Do what a step does with what it has received, if anything; returns what it would send."""
         kind = step.type
-        if kind == "nop":
-            return
-        values: Any = self.messages[node.receives] if node.receives else None
         if kind in READS:
-            own = self._read(node, line, step.srcbuf, step.srcoff)
+            own = self._read(step, line, step.srcbuf, step.srcoff)
             values = own if values is None else values + own
         if kind in WRITES:
-            cells = self.memory.cells(node.gpu, step.dstbuf, step.dstoff, step.cnt)
+            cells = self._cells(step, step.dstbuf, step.dstoff)
             if kind == "re":
-                values = values + self._read(node, line, step.dstbuf, step.dstoff)
+                values = values + self._read(step, line, step.dstbuf, step.dstoff)
             # In place, some copies are of something onto itself, which runtimes leave out.
-            if kind == "cpy" and cells == self.memory.cells(
-                node.gpu, step.srcbuf, step.srcoff, step.cnt
-            ):
-                return
-            self._race(node, self.memory.write(line, node.index, cells, values))
-        if node.sends:
-            self.messages[node.sends] = values
+            if kind == "cpy" and cells == self._cells(step, step.srcbuf, step.srcoff):
+                return values
+            self._race(step, self.memory.write(line, step.index, cells, values))
+        return values
 
-    def _read(self, node: Node, line: Line, buffer: str, offset: int) -> Column:
-        cells = self.memory.cells(node.gpu, buffer, offset, node.step.cnt)
-        self._race(node, self.memory.read(line, node.index, cells))
+    def _cells(self, step: Step, buffer: str, offset: int) -> slice:
+        return self.memory.cells(step.around.around.id, buffer, offset, step.cnt)
+
+    def _read(self, step: Step, line: Line, buffer: str, offset: int) -> Column:
+        cells = self._cells(step, buffer, offset)
+        self._race(step, self.memory.read(line, step.index, cells))
         unknown = self.memory.first_unknown(cells)
         if unknown >= 0:
             text = f"it reads {buffer}[{offset + unknown}], where nothing has been written yet"
-            self.report(node.problem(Kind.UNWRITTEN, text))
+            self.report(step.problem(Kind.UNWRITTEN, text))
         return self.memory.values[cells].copy()
 
-    def _race(self, node: Node, conflicts: list[Conflict]) -> None:
+    def _race(self, step: Step, conflicts: list[Conflict]) -> None:
         for cell, block, index, does in conflicts:
+            name = self.memory.name(step.around.around.id, cell)
             text = (
-                f"race: tb {block} step {index} {does} {self._name(node.gpu, cell)} ({self.how}), and no dependency "
-                "puts one before the other"
+                f"race: tb {block} step {index} {does} {name} ({self.how}), and no dependency puts one before the "
+                "other"
             )
-            self.report(node.problem(Kind.RACE, text))
-
-    def _name(self, gpu: int, cell: int) -> str:
-        """What files call a cell; in place, it may have two names."""
-        offsets = {buffer: cell - self.memory.first[gpu, buffer] for buffer in "ios"}
-        sizes = self.memory.sizes[gpu]
-        return " = ".join(
-            f"{buffer}[{offset}]"
-            for buffer, offset in offsets.items()
-            if 0 <= offset < sizes[buffer]
-        )
+            self.report(step.problem(Kind.RACE, text))
 
     def report(self, problem: Problem) -> None:
         """Keep a problem."""
-        self.problems.add(problem.kind, problem.text, problem.place)
+        self.problems.keep(problem)
 
 
 # --- facts for people -------------------------------------------------------------------------------------------------
@@ -249,7 +246,7 @@ class Machine:
 
 def _facts(algorithm: XmlAlgorithm) -> dict[str, str]:
     blocks = [len(gpu.threadblocks) for gpu in algorithm.gpus]
-    steps = [len(tb.steps) for gpu in algorithm.gpus for tb in gpu.threadblocks]
+    steps = [len(tb.steps) for tb in algorithm.blocks]
     places = [
         name
         for flag, name in ((algorithm.inplace, "in place"), (algorithm.outofplace, "out of place"))

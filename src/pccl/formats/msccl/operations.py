@@ -8,8 +8,7 @@ import numpy as np
 
 from pccl._arrays import Ints, count_within, offsets_by_owner, offsets_of
 from pccl.formats.lowering import Program
-from pccl.formats.msccl.lanes import Lanes
-from pccl.formats.msccl.runs import Runs
+from pccl.formats.msccl.lanes import Lanes, Runs
 from pccl.formats.msccl.targets import MOST_COUNT
 from pccl.formats.msccl.units import Units
 

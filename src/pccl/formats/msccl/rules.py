@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pccl.formats.machine import BY_NAME, Kind, Place, Problem
-from pccl.formats.msccl.file import Gpu, Step, Threadblock, XmlAlgorithm
+from pccl.formats.machine import BY_NAME, Kind, Problem
+from pccl.formats.msccl.file import Element, Gpu, Step, Threadblock, XmlAlgorithm
 from pccl.formats.msccl.targets import (
     DEPTHS,
     MOST_COUNT,
@@ -26,66 +26,55 @@ READS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
 WRITES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 
 
-def where(place: Place) -> str:
-    """Return a place in the words of the file."""
-    named = zip(("gpu", "tb", "step"), place, strict=True)
-    return " ".join(f"{name} {number}" for name, number in named if number >= 0) or "algo"
-
-
 def broken_rules(algorithm: XmlAlgorithm, target: Target) -> list[Problem]:
     """Find every rule that the file breaks."""
-    problems = [*_broken(_of_algorithm(algorithm, target))]
+    problems = _broken(algorithm, _of_algorithm(algorithm, target))
     problems += (Problem(Kind.RULE, f"pccl: {text}") for text in _of_purpose(algorithm))
-    blocks = [(gpu.id, tb) for gpu in algorithm.gpus for tb in gpu.threadblocks]
     # Connections that have a threadblock to send, and those that have one to receive.
-    sends = {(gpu, tb.send, tb.chan) for gpu, tb in blocks}
-    receives = {(tb.recv, gpu, tb.chan) for gpu, tb in blocks}
+    sends = {tb.sends_on for tb in algorithm.blocks}
+    receives = {tb.receives_on for tb in algorithm.blocks}
     for gpu in algorithm.gpus:
-        problems += _broken(_of_gpu(gpu, algorithm, target), gpu.id)
+        problems += _broken(gpu, _of_gpu(gpu, target))
         for tb in gpu.threadblocks:
-            problems += _broken(_of_threadblock(gpu, tb, algorithm, target), gpu.id, tb.id)
+            problems += _broken(tb, _of_threadblock(tb, target))
             # Without a threadblock at the other end, runtimes would wait for it when they connect.
-            for does, peer, connection, ends in (
-                ("receive from", tb.send, (gpu.id, tb.send, tb.chan), receives),
-                ("send to", tb.recv, (tb.recv, gpu.id, tb.chan), sends),
+            for does, peer, is_there in (
+                ("receive from", tb.send, tb.sends_on in receives),
+                ("send to", tb.recv, tb.receives_on in sends),
             ):
-                if peer >= 0 and connection not in ends:
+                if peer >= 0 and not is_there:
                     text = f"gpu {peer} has no threadblock to {does} it on channel {tb.chan}"
-                    problems += _broken([text], gpu.id, tb.id)
+                    problems += _broken(tb, [text])
     return problems + broken_parts(algorithm)
 
 
 def broken_parts(algorithm: XmlAlgorithm) -> list[Problem]:
     """Find what is wrong with ranks, buffers and steps: without these there is nothing to make sense of."""
-    problems = [*_broken(_of_sizes(algorithm))]
+    problems = _broken(algorithm, _of_sizes(algorithm))
     for gpu in algorithm.gpus:
         largest = max(gpu.i_chunks, gpu.o_chunks, gpu.s_chunks)
         if largest > MOST_OFFSET + 1:
             text = f"a buffer of {largest} chunks; the runtimes can number {MOST_OFFSET + 1}"
-            problems += _broken([text], gpu.id)
+            problems += _broken(gpu, [text])
         others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
         for tb in gpu.threadblocks:
-            for index, step in enumerate(tb.steps):
-                problems += _broken(_of_step(gpu, tb, index, step, others), gpu.id, tb.id, index)
+            for step in tb.steps:
+                problems += _broken(step, _of_step(step, others))
     return problems
 
 
-def beyond_buffers(
-    algorithm: XmlAlgorithm, sizes: Sequence[Mapping[str, int]]
-) -> Iterator[Problem]:
+def beyond_buffers(algorithm: XmlAlgorithm, sizes: Sequence[Mapping[str, int]]) -> list[Problem]:
     """Find steps that reach beyond the buffers that there are, although not beyond those that the file says."""
-    for gpu in algorithm.gpus:
-        for tb in gpu.threadblocks:
-            for index, step in enumerate(tb.steps):
-                for buffer, offset in _accesses(step):
-                    end = offset + step.cnt
-                    size = sizes[gpu.id][buffer]
-                    if end > size:
-                        text = (
-                            f"{buffer}[{offset}:{end}] is outside the buffer, which has {size} of "
-                            f"{algorithm.nchunksperloop} chunks"
-                        )
-                        yield from _broken([text], gpu.id, tb.id, index)
+    return [
+        step.problem(
+            Kind.RULE,
+            f"{buffer}[{offset}:{offset + step.cnt}] is outside the buffer, which has {size} of "
+            f"{algorithm.nchunksperloop} chunks",
+        )
+        for step in algorithm.steps
+        for buffer, offset in _accesses(step)
+        if offset + step.cnt > (size := sizes[step.around.around.id][buffer])
+    ]
 
 
 def _accesses(step: Step) -> Iterator[tuple[str, int]]:
@@ -96,10 +85,8 @@ def _accesses(step: Step) -> Iterator[tuple[str, int]]:
         yield step.dstbuf, step.dstoff
 
 
-def _broken(texts: Iterable[str], *at: int) -> Iterator[Problem]:
-    for text in texts:
-        place = Place(*at)
-        yield Problem(Kind.RULE, f"{where(place)}: {text}", place)
+def _broken(element: Element, texts: Iterable[str]) -> list[Problem]:
+    return [element.problem(Kind.RULE, text) for text in texts]
 
 
 def _of_sizes(algorithm: XmlAlgorithm) -> Iterator[str]:
@@ -165,13 +152,13 @@ def _of_purpose(algorithm: XmlAlgorithm) -> Iterator[str]:
             yield f"gpu {sender} sends {_few(row)} chunks, which are not {ranks} numbers from 0 to {room}"
 
 
-def _of_gpu(gpu: Gpu, algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
+def _of_gpu(gpu: Gpu, target: Target) -> Iterator[str]:
     ids = [tb.id for tb in gpu.threadblocks]
     if ids != list(range(len(ids))):
         yield f"its threadblocks are {_few(ids)}; they count from 0 on"
     if len(ids) > target.threadblocks:
         yield f"{len(ids)} threadblocks; {target.runtime} has at most {target.threadblocks}"
-    nodes = 1 + algorithm.ngpus + len(ids) + sum(len(tb.steps) for tb in gpu.threadblocks)
+    nodes = 1 + gpu.around.ngpus + len(ids) + sum(len(tb.steps) for tb in gpu.threadblocks)
     if nodes > MOST_NODES:
         yield f"it has to read {nodes} elements; the runtimes keep {MOST_NODES}"
     for way in ("send", "recv"):
@@ -185,9 +172,9 @@ def _of_gpu(gpu: Gpu, algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
                 yield f"channel {chan} has {count} peers to {way} with; the runtimes keep {MOST_PEERS}"
 
 
-def _of_threadblock(
-    gpu: Gpu, tb: Threadblock, algorithm: XmlAlgorithm, target: Target
-) -> Iterator[str]:
+def _of_threadblock(tb: Threadblock, target: Target) -> Iterator[str]:
+    gpu = tb.around
+    algorithm = gpu.around
     if not 0 <= tb.chan < algorithm.nchannels:
         yield f"channel {tb.chan} of {algorithm.nchannels}"
     for way in ("send", "recv"):
@@ -213,9 +200,8 @@ def _of_threadblock(
             yield f"more than {MOST_FUSED} sums into one place in a row; break them up with hasdep=1"
 
 
-def _of_step(
-    gpu: Gpu, tb: Threadblock, index: int, step: Step, others: dict[int, Threadblock]
-) -> Iterator[str]:
+def _of_step(step: Step, others: dict[int, Threadblock]) -> Iterator[str]:
+    tb = step.around
     kind = step.type
     if step.depid >= 0:
         other = others.get(step.depid)
@@ -223,14 +209,14 @@ def _of_step(
             yield f"it waits for step {step.deps} of tb {step.depid}, which is not there"
         elif step.depid > MOST_DEPENDED_ON:
             yield f"it waits for tb {step.depid}; the runtimes can wait for tb 0 to {MOST_DEPENDED_ON}"
-        elif other is tb and step.deps >= index:
+        elif other is tb and step.deps >= step.index:
             yield "it waits for itself"
         elif not other.steps[step.deps].hasdep:
             yield f"it waits for tb {step.depid} step {step.deps}, which has hasdep=0 and tells nobody"
     if kind == "nop":
-        if step.depid < 0 or step.hasdep or index == len(tb.steps) - 1:
+        if step.depid < 0 or step.hasdep or step is tb.steps[-1]:
             yield "a nop must carry a dependency, be no dependency itself, and not come last"
-        elif tb.steps[index + 1].depid < 0:
+        elif tb.steps[step.index + 1].depid < 0:
             yield "the step after a nop must carry a dependency as well"
         return
     if kind not in READS | WRITES:
@@ -248,7 +234,7 @@ def _of_step(
         if buffer not in ("i", "o", "s"):
             yield f"there is no buffer {buffer!r}; there are i, o and s"
             continue
-        chunks = getattr(gpu, f"{buffer}_chunks")
+        chunks = getattr(tb.around, f"{buffer}_chunks")
         if offset < 0 or end > chunks:
             yield f"{buffer}[{offset}:{end}] is outside a buffer of {chunks} chunks"
         elif offset > MOST_OFFSET:

@@ -15,7 +15,7 @@ from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.kernels import find_waits
 from pccl.formats.lowering.ordering import sorted_events
-from pccl.formats.msccl.lanes import choose_lanes, split_lanes
+from pccl.formats.msccl.lanes import Runs, choose_lanes, runs_of, split_lanes
 from pccl.formats.msccl.operations import (
     RECEIVING,
     SENDING,
@@ -23,7 +23,6 @@ from pccl.formats.msccl.operations import (
     needs_of,
     operations,
 )
-from pccl.formats.msccl.runs import Runs, runs_of
 from pccl.formats.msccl.targets import MOST_COUNT, MOST_DEPENDED_ON, MOST_NODES, MOST_PEERS, Target
 from pccl.formats.msccl.units import Units
 
@@ -36,8 +35,8 @@ class Threadblocks:
     ----------
     ranks
         How many ranks there are.
-    rank, way, peer, chan, lane
-        Per threadblock; the peer of copies is -1.
+    own, chan
+        Per threadblock: its first operation, which says whose it is, and its channel.
     number
         Per threadblock: what it is called on its rank.
     work, block, position
@@ -47,11 +46,8 @@ class Threadblocks:
     """
 
     ranks: int
-    rank: Ints
-    way: Ints
-    peer: Ints
+    own: Operations
     chan: Ints
-    lane: Ints
     number: Ints
     work: Operations
     block: Ints
@@ -60,7 +56,7 @@ class Threadblocks:
     waits: Ints
 
     def __len__(self) -> int:
-        return len(self.rank)
+        return len(self.own)
 
     @property
     def channels(self) -> int:
@@ -70,7 +66,7 @@ class Threadblocks:
     @property
     def per_rank(self) -> Ints:
         """How many threadblocks each rank has."""
-        return np.bincount(self.rank, minlength=self.ranks)
+        return np.bincount(self.own.rank, minlength=self.ranks)
 
     @property
     def steps_of(self) -> Ints:
@@ -129,11 +125,8 @@ def _blocks(program: Program, units: Units, work: Operations) -> Threadblocks:
     block = block[by_block]
     return Threadblocks(
         ranks=len(program.npus),
-        rank=own.rank,
-        way=own.way,
-        peer=own.peer,
+        own=own,
         chan=_channels(program, units, own),
-        lane=own.lane,
         number=np.arange(len(own)),
         work=work.taken(by_block),
         block=block,
@@ -192,9 +185,9 @@ def _with_waits(program: Program, runs: Runs, blocks: Threadblocks) -> Threadblo
 def _numbered(blocks: Threadblocks) -> Threadblocks:
     """Threadblocks that others wait for get the first numbers, as only few numbers can be waited for."""
     idle = np.bincount(blocks.block[blocks.awaited], minlength=len(blocks)) == 0
-    order = np.lexsort((np.arange(len(blocks)), blocks.way != RECEIVING, idle, blocks.rank))
-    begin = offsets_of(blocks.per_rank)
-    return replace(blocks, number=inverse(order) - begin[blocks.rank])
+    own = blocks.own
+    order = np.lexsort((own.way != RECEIVING, idle, own.rank))
+    return replace(blocks, number=inverse(order) - offsets_of(blocks.per_rank)[own.rank])
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
@@ -205,7 +198,8 @@ def _too_long(blocks: Threadblocks, target: Target) -> dict[tuple[int, int, int]
     found: dict[tuple[int, int, int], int] = {}
     parts = -(-blocks.steps // target.steps)
     long = np.flatnonzero(parts > 1)
-    columns = (blocks.rank, blocks.peer, blocks.way, blocks.lane, parts)
+    own = blocks.own
+    columns = (own.rank, own.peer, own.way, own.lane, parts)
     for rank, peer, way, lane, count in np.stack(columns, 1)[long].tolist():
         ends = (peer, rank) if way == RECEIVING else (rank, peer)
         found[*ends, lane] = max(found.get((*ends, lane), 0), count)
@@ -213,7 +207,7 @@ def _too_long(blocks: Threadblocks, target: Target) -> dict[tuple[int, int, int]
 
 
 def _indivisible(blocks: Threadblocks, target: Target) -> str:
-    rank = blocks.rank[np.argmax(blocks.steps)]
+    rank = blocks.own.rank[np.argmax(blocks.steps)]
     return (
         f"rank {rank} needs {blocks.most_steps} steps for one message or copy, more than the {target.steps} of a "
         f"threadblock of {target.runtime}, as a step moves at most {MOST_COUNT} chunks; use shares with a larger "
@@ -228,18 +222,19 @@ def _check(blocks: Threadblocks, program: Program, units: Units, target: Target)
             f"it takes more than {target.channels} channels with {target.steps} steps to a threadblock, the limits of "
             f"{target.runtime}; {_fewer(program, units)}"
         )
-    own = blocks.per_rank
-    ranks = len(own)
-    awaited = np.bincount(blocks.rank[np.unique(blocks.block[blocks.awaited])], minlength=ranks)
-    steps = np.bincount(blocks.rank, blocks.steps, ranks).astype(np.int64)
+    ranks = blocks.ranks
+    owner = blocks.own.rank
+    blocks_of = blocks.per_rank
+    awaited = np.bincount(owner[np.unique(blocks.block[blocks.awaited])], minlength=ranks)
+    steps = np.bincount(owner, blocks.steps, ranks).astype(np.int64)
     # A rank without anything to do has a threadblock all the same.
-    nodes = 1 + ranks + np.maximum(own, 1) + steps
-    for rank in np.flatnonzero(own > target.threadblocks)[:1]:
-        sends = (blocks.rank == rank) & (blocks.way == SENDING)
+    nodes = 1 + ranks + np.maximum(blocks_of, 1) + steps
+    for rank in np.flatnonzero(blocks_of > target.threadblocks)[:1]:
+        peers = blocks.own.peer[(owner == rank) & (blocks.own.way == SENDING)]
         raise PcclError(
-            f"rank {rank} needs {own[rank]} threadblocks to send to {len(np.unique(blocks.peer[sends]))} others, more "
-            f"than the {target.threadblocks} of {target.runtime}; use fewer channels or instances, a sparser schedule, "
-            "or another target"
+            f"rank {rank} needs {blocks_of[rank]} threadblocks to send to {len(np.unique(peers))} others, more than "
+            f"the {target.threadblocks} of {target.runtime}; use fewer channels or instances, a sparser schedule, or "
+            "another target"
         )
     for rank in np.flatnonzero(awaited > MOST_DEPENDED_ON + 1)[:1]:
         raise PcclError(

@@ -196,17 +196,18 @@ def _text(
     buffers = (program.input_bytes, program.output_bytes, program.scratch_bytes)
     chunks = np.stack(buffers, axis=1) // units.unit * units.instances
     steps = _steps(blocks)
-    send = np.where(blocks.way == SENDING, blocks.peer, -1)
-    recv = np.where(blocks.way == RECEIVING, blocks.peer, -1)
+    own = blocks.own
+    send = np.where(own.way == SENDING, own.peer, -1)
+    recv = np.where(own.way == RECEIVING, own.peer, -1)
     table = np.stack([blocks.number, send, recv, blocks.chan, np.arange(len(blocks))], 1)
-    order = np.lexsort((blocks.number, blocks.rank))
+    order = np.lexsort((blocks.number, own.rank))
     offsets = offsets_of(blocks.per_rank).tolist()
     for rank, sizes in enumerate(chunks.tolist()):
         held = {f"{buffer}_chunks": count for buffer, count in zip(_BUFFERS, sizes, strict=True)}
         lines.append("  " + _tag("gpu", {"id": rank} | held))
-        own = table[order[offsets[rank] : offsets[rank + 1]]].tolist()
+        mine = table[order[offsets[rank] : offsets[rank + 1]]].tolist()
         # Every rank has a threadblock, if only to do nothing.
-        for *place, block in own or [[0, -1, -1, 0, -1]]:
+        for *place, block in mine or [[0, -1, -1, 0, -1]]:
             names = zip(("id", "send", "recv", "chan"), place, strict=True)
             inside = steps[block] if block >= 0 else []
             lines += ["    " + _tag("tb", dict(names)), *inside, "    </tb>"]
