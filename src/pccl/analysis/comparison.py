@@ -194,7 +194,7 @@ def _row(
 ) -> ComparisonRow:
     """Measure an algorithm, or a bound, that takes this long."""
     collective = ours.collectives[0]
-    members = len(collective.ranks) or ours.topology.num_npus
+    members = len(collective.members(ours.topology.npus))
     rates = bandwidths(collective, members, int(duration))
     busy = None
     if algorithm is not None:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pccl._arrays import Bools, Floats, Indices, Ints
-from pccl.algorithm import Algorithm
+from pccl._arrays import Floats, Indices, Ints
+from pccl.algorithm import Algorithm, Transfers
 from pccl.algorithm.holding import held_time
 from pccl.algorithm.timing import planned_starts, times_of
 from pccl.analysis.queues import first_come_starts
@@ -88,8 +88,7 @@ class Simulation:
         >>> way.start.tolist(), way.arrival.tolist()
         ([0, 1500000], [1500000, 3000000])
         """
-        number = _known(chunk, len(self.algorithm.conditions), "chunk", "the algorithm")
-        return self._timeline(self.algorithm.transfers.chunk == number)
+        return self._timeline("chunk", chunk, len(self.algorithm.conditions), "the algorithm")
 
     def link_timeline(self, link: int) -> SimulatedTransfers:
         """The transfers over a link: it is held from each ``start`` until it is ``free``, and idle in between.
@@ -104,14 +103,14 @@ class Simulation:
         ([1, 0], [0, 1000000], [1000000, 2000000])
         """
         topology = self.algorithm.topology
-        number = _known(link, topology.num_links, "link", topology.name)
-        return self._timeline(self.algorithm.transfers.link == number)
+        return self._timeline("link", link, topology.num_links, topology.name)
 
-    def _timeline(self, chosen: Bools) -> SimulatedTransfers:
+    def _timeline(self, name: str, number: int, count: int, where: str) -> SimulatedTransfers:
+        """The transfers that have this number in a column."""
         transfers = self.algorithm.transfers
         free = self.start + self.hold
         columns: Any = (transfers.chunk, transfers.link, self.start, free, self.arrival)
-        rows = np.flatnonzero(chosen)
+        rows = np.flatnonzero(getattr(transfers, name) == _known(number, count, name, where))
         rows = rows[np.argsort(self.start[rows], kind="stable")]
         return SimulatedTransfers(rows, *(column[rows] for column in columns))
 
@@ -152,18 +151,13 @@ class Simulation:
 
     def to_algorithm(self) -> Algorithm:
         """The algorithm with the simulated starts as its plan."""
-        algorithm = self.algorithm
-        transfers = algorithm.transfers
-        method = f"{algorithm.provenance.method}, timed by {self.discipline}"
-        return Algorithm.build(
-            algorithm.topology,
-            algorithm.collectives,
-            transfers.chunk,
-            transfers.link,
-            self.start,
-            transfers.reduce,
-            conditions=algorithm.conditions,
-            provenance=replace(algorithm.provenance, method=method),
+        made = self.algorithm.provenance
+        t = self.algorithm.transfers
+        return replace(
+            self.algorithm,
+            transfers=Transfers.of(t.topology, t.conditions, t.chunk, t.link, self.start, t.reduce),
+            provenance=replace(made, method=f"{made.method}, timed by {self.discipline}"),
+            bound=None,
         )
 
 
@@ -246,16 +240,15 @@ def _slowdown(world: Topology, slowdown: Mapping[int, float] | ArrayLike | None)
     factors = np.ones(world.num_links)
     if slowdown is None:
         return factors
-    links: Any = slice(None)
     given: Any = slowdown
-    if isinstance(slowdown, Mapping):
-        where = f"slowdown: {world.name}"
-        links = [_known(link, world.num_links, "link", where) for link in slowdown]
-        given = list(slowdown.values())
-    elif np.shape(slowdown) != factors.shape:
-        raise PcclError(f"slowdown has {np.size(slowdown)} entries for {world.num_links} links")
+    if not isinstance(slowdown, Mapping):
+        if np.shape(given) != factors.shape:
+            raise PcclError(f"slowdown has {np.size(given)} entries for {world.num_links} links")
+        given = dict(enumerate(given))
     try:
-        factors[links] = given
+        for link, factor in given.items():
+            known = _known(link, world.num_links, "link", f"slowdown: {world.name}")
+            factors[known] = factor
     except (TypeError, ValueError):
         raise PcclError("slowdown: factors must be numbers, such as 1.5") from None
     if not np.all((factors > 0) & (factors < 1e9)):

@@ -73,8 +73,8 @@ class Collective:
     chunks: int | None = None
     dtype: str = field(default="uint8", kw_only=True)
 
-    kind: ClassVar[str]
-    nccl_name: ClassVar[str | None]
+    kind: ClassVar[str] = ""
+    nccl_name: ClassVar[str | None] = ""
     collects: ClassVar[bool] = False
     spreads: ClassVar[bool] = False
     rooted: ClassVar[bool] = False
@@ -82,6 +82,11 @@ class Collective:
     in_place_differs: ClassVar[bool] = False
     # Whether the buffer is one share, which moves as a whole; otherwise every member has a share of it.
     _is_one_share: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        # Runtimes have the same names, without hyphens.
+        if cls.nccl_name is not None:
+            cls.nccl_name = cls.kind.replace("-", "")
 
     def __post_init__(self) -> None:
         self._set("size", parse(Bytes, self.size, f"size of {self.kind}"))
@@ -123,6 +128,10 @@ class Collective:
         """The group as a tuple; empty when it spans all NPUs."""
         return tuple(self.group) if self.group is not None else ()
 
+    def members(self, npus: Ints) -> Ints:
+        """The NPUs of the group, in the order of their ranks, where these are all there are."""
+        return npus if self.group is None else np.array(self.ranks, np.int64)
+
     def conditions(self, topology: Topology) -> Conditions:
         """One condition per chunk, on this topology."""
         # Each mistake has an error of its own: a number that is no device, a switch, a device that
@@ -139,7 +148,7 @@ class Collective:
                 )
             if rank not in topology.npus:
                 raise self._error(f"NPU {rank} is absent from {topology.name}")
-        return self._conditions(self._members(topology.npus))
+        return self._conditions(self.members(topology.npus))
 
     def layout(
         self, conditions: Conditions, rank_of: Ints, ranks: int, padded: bool = False
@@ -261,12 +270,7 @@ class Collective:
         return BufferLayout(within, output_offset, size, output_bytes, first, own)
 
     def _ranks(self, rank_of: Ints, count: int) -> Ranks:
-        return Ranks(rank_of, count, self._members(np.flatnonzero(rank_of >= 0)))
-
-    def _members(self, npus: Ints) -> Ints:
-        """The group as an array, where these are all NPUs."""
-        # In the order of the ranks, which need not be that of the numbers.
-        return npus if self.group is None else np.array(self.ranks, np.int64)
+        return Ranks(rank_of, count, self.members(np.flatnonzero(rank_of >= 0)))
 
     def _check_group(self, group: tuple[int, ...]) -> None:
         if not group:
@@ -301,14 +305,10 @@ class Collective:
         """One line for people."""
         who = "all NPUs"
         if self.group is not None:
-            npus = "1 NPU" if len(self.ranks) == 1 else f"{len(self.ranks)} NPUs"
-            who = f"{npus} ({_shortened(format_group(self.ranks))})"
+            who = f"{_counted(len(self.ranks), 'NPU')} ({_shortened(format_group(self.ranks))})"
         elements = "" if self.dtype == "uint8" else f" {self.dtype}"
         text = f"{self.kind} of {self.size}{elements} among {who}"
-        if self.chunks is None:
-            return text
-        plural = "" if self.chunks == 1 else "s"
-        return f"{text}, {self.chunks} chunk{plural}"
+        return text if self.chunks is None else f"{text}, {_counted(self.chunks, 'chunk')}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that :func:`collective_from_dict` reads back."""
@@ -355,6 +355,10 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     return str(value) if isinstance(value, Bytes) else value
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _shortened(text: str, limit: int = 40) -> str:

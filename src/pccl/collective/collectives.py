@@ -30,7 +30,6 @@ class AllGather(Collective):
     """
 
     kind = "all-gather"
-    nccl_name = "allgather"
     spreads = True
 
     def _moves(self, group: Ints) -> Moves:
@@ -46,7 +45,6 @@ class ReduceScatter(Collective):
     """Every NPU ends with the sum of all NPUs' values for its own share."""
 
     kind = "reduce-scatter"
-    nccl_name = "reducescatter"
     collects = True
 
     def _moves(self, group: Ints) -> Moves:
@@ -63,7 +61,6 @@ class AllReduce(Collective):
     """Every NPU ends with the sum of all NPUs' values for the whole buffer."""
 
     kind = "all-reduce"
-    nccl_name = "allreduce"
     collects = True
     spreads = True
 
@@ -96,7 +93,6 @@ class SendRecv(Collective):
 
     cyclic: bool = False
     kind = "send-recv"
-    nccl_name = "sendrecv"
     _is_one_share = True
 
     def _check_shared(self) -> None:
@@ -168,7 +164,6 @@ class Broadcast(_Rooted):
     """Every NPU ends with the buffer of the root."""
 
     kind = "broadcast"
-    nccl_name = "broadcast"
     spreads = True
     _is_one_share = True
 
@@ -186,7 +181,6 @@ class Reduce(_Rooted):
     """The root ends with the sum of all NPUs' buffers."""
 
     kind = "reduce"
-    nccl_name = "reduce"
     collects = True
     _is_one_share = True
 
@@ -198,7 +192,6 @@ class Scatter(_Rooted):
     """The root sends every NPU a share of its own; size is the buffer of the root."""
 
     kind = "scatter"
-    nccl_name = "scatter"
 
     def _moves(self, group: Ints) -> Moves:
         return self._others(group)
@@ -211,7 +204,6 @@ class Gather(_Rooted):
     """The root collects a share from every NPU; size is the buffer of the root."""
 
     kind = "gather"
-    nccl_name = "gather"
 
     def _moves(self, group: Ints) -> Moves:
         shares, root, others = self._others(group)

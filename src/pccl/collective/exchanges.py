@@ -67,7 +67,6 @@ class AllToAll(_Exchange):
     """
 
     kind = "all-to-all"
-    nccl_name = "alltoall"
 
     def _matrix(self, members: int) -> Ints:
         # Every row and every column has each share once, so all send and receive the same. The
@@ -99,7 +98,6 @@ class AllToAllV(_Exchange):
     size: Bytes = field(init=False)
     matrix: Sequence[Sequence[int | str]] = ()
     kind = "all-to-all-v"
-    nccl_name = "alltoallv"
     has_one_size = False
 
     # By hand, because the matrix comes first; a generated one would ask for what the base class has

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pccl._arrays import Ints
+from pccl._arrays import Column, Ints
 from pccl.analysis.baselines.sends import Sends, Trees, lay_trees, lay_walks
 from pccl.analysis.baselines.workload import UnsupportedError, Workload
 
@@ -19,16 +19,11 @@ class Grid:
     ----------
     place
         By dimension and member: its place among those that the group takes.
-    sizes, strides
-        By dimension: how many there are, and how far apart neighbours are in a count of cells.
-    cell, member
-        The cell of each member, counted row by row, and the member in each cell.
+    member
+        The member at each place, with one axis for each dimension.
     """
 
     place: Ints
-    sizes: Ints
-    strides: Ints
-    cell: Ints
     member: Ints
 
     @classmethod
@@ -42,18 +37,23 @@ class Grid:
             )
         # Counted among the places that occur: every second column of a grid is a grid, too.
         places = np.unravel_index(workload.members, shape)
-        place = np.stack(
-            [np.unique(along, return_inverse=True)[1].reshape(-1) for along in places]
-        ).astype(np.int64)
+        place = np.stack([np.unique(along, return_inverse=True)[1].reshape(-1) for along in places])
         sizes = place.max(axis=1) + 1
         if int(np.prod(sizes)) != len(workload.members):
             raise UnsupportedError(
                 f"needs groups that are grids along the dimensions of {name}; {workload.collective.kind} "
                 f"has {len(workload.members)} NPUs where a grid has {' x '.join(map(str, sizes.tolist()))}"
             )
-        strides = np.append(np.cumprod(sizes[:0:-1])[::-1], 1)
-        cell = strides @ place
-        return cls(place, sizes, strides, cell, np.argsort(cell))
+        member = np.empty(sizes, np.int64)
+        member[tuple(place)] = np.arange(len(workload.members))
+        return cls(place, member)
+
+    def moved(self, dimension: int, place: Column | int) -> Ints:
+        """Per member: the one at another place along a dimension, but otherwise at the same."""
+        places: list[Column | int] = [*self.place]
+        places[dimension] = place
+        found: Ints = self.member[tuple(places)]
+        return found
 
 
 def hierarchical(workload: Workload) -> Sends:
@@ -67,36 +67,36 @@ def hierarchical(workload: Workload) -> Sends:
 def _walks(workload: Workload, grid: Grid) -> Sends:
     """Every chunk along the last dimension to the right place, then along the one before it."""
     src, dst, walk = workload.pairs
-    begin = workload.place[src]
-    way = grid.place[:, workload.place[dst]] - grid.place[:, begin]
-    steps = (grid.strides[:, None] * way)[::-1]
-    cells = grid.cell[begin] + np.cumsum(np.vstack([np.zeros_like(begin), steps]), axis=0)
-    stops = workload.members[grid.member[cells.T]]
+    at = grid.place[:, workload.place[src]]
+    end = grid.place[:, workload.place[dst]]
+    stops = [src]
+    for dimension in reversed(range(len(at))):
+        at[dimension] = end[dimension]
+        stops.append(workload.members[grid.member[tuple(at)]])
     chunk = workload.by_piece
-    return lay_walks(workload, stops, chunk, walk[chunk])
+    return lay_walks(workload, np.stack(stops, axis=1), chunk, walk[chunk])
 
 
 def _trees(workload: Workload, grid: Grid) -> Sends:
     """Spread along the first dimension first and collect along the last one first: in rings, or both ways of a line."""
-    closes = [_closes(workload, grid, dimension) for dimension in range(len(grid.sizes))]
+    closes = [_closes(workload, grid, dimension) for dimension in range(len(grid.place))]
 
     def trees(inward: bool) -> Trees:
         parent = np.full((len(workload.roots), len(workload.members)), -1, np.int64)
         step = np.zeros_like(parent)
         done = 0
         ahead = 1 if inward else -1
-        for place, size, stride, ring in zip(
-            grid.place, grid.sizes.tolist(), grid.strides.tolist(), closes, strict=True
-        ):
+        for dimension, place in enumerate(grid.place):
+            size = grid.member.shape[dimension]
             towards = place[workload.roots][:, None] - place
-            if ring:
+            if closes[dimension]:
                 distance = towards * ahead % size
-                beside = (place + ahead) % size - place
+                beside = (place + ahead) % size
             else:
                 distance = np.abs(towards)
-                beside = np.sign(towards)
+                beside = place + np.sign(towards)
             # The last dimension in which two members differ is the one that joins them.
-            parent = np.where(towards != 0, grid.member[grid.cell + beside * stride], parent)
+            parent = np.where(towards != 0, grid.moved(dimension, beside), parent)
             step = np.where(towards != 0, done + distance, step)
             # Steps along a dimension come after all steps along those before it.
             done += size - 1
@@ -107,9 +107,8 @@ def _trees(workload: Workload, grid: Grid) -> Sends:
 
 def _closes(workload: Workload, grid: Grid, dimension: int) -> bool:
     """Whether the end of a line gets back to its beginning without passing through members."""
-    length = int(grid.sizes[dimension]) - 1
-    last = np.flatnonzero(grid.place[dimension] == length)
-    first = grid.member[grid.cell[last] - length * grid.strides[dimension]]
+    last = np.flatnonzero(grid.place[dimension] == grid.member.shape[dimension] - 1)
+    first = grid.moved(dimension, 0)[last]
     paths, _ = workload.paths(workload.members[last], workload.members[first])
     passed = workload.place[workload.topology.dst[paths.link]] >= 0
     return int(np.count_nonzero(passed)) <= len(last)

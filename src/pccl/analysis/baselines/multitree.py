@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from pccl.analysis.baselines.sends import Sends, Trees, lay_trees
 from pccl.analysis.baselines.workload import Paths, Workload, follow, shortest
 from pccl.errors import InfeasibleError
 from pccl.network import NEVER
+from pccl.topology.core import LINK_COLUMNS
 
 
 def multitree(workload: Workload) -> Sends:
@@ -67,8 +69,8 @@ def _neighbours(workload: Workload) -> tuple[Ints, Ints, Paths]:
     place = workload.place
     # A path is a link that leaves a member, and the shortest way from there over links that leave no member.
     beyond = np.flatnonzero(place[topology.src] < 0)
-    columns = ("src", "dst", "latency", "bandwidth", "exclusive")
-    relays = replace(topology, **{name: getattr(topology, name)[beyond] for name in columns})
+    links: Any = {name: getattr(topology, name)[beyond] for name in LINK_COLUMNS}
+    relays = replace(topology, **links)
     towards, remaining = shortest(relays, workload.size, members)
     link = np.flatnonzero(place[topology.src] >= 0)
     via = topology.dst[link].astype(np.int64)

@@ -18,7 +18,9 @@ from pccl.analysis.simulator import simulate
 from pccl.collective import COLLECTIVES, Collective
 from pccl.errors import PcclError
 from pccl.synthesis import synthesize
+from pccl.synthesis.chunking import cut
 from pccl.topology import Topology
+from pccl.topology.core import ABSENT
 
 
 @dataclass(frozen=True)
@@ -137,18 +139,13 @@ def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorith
     """Synthesize for each group on its own devices alone; then all contend for the links, first come, first served."""
     # Left open, synthesis would choose a number of chunks for each group, and the conditions of all
     # would not be those of this list.
-    collectives = [
-        collective if collective.chunks else replace(collective, chunks=1)
-        for collective in collectives
-    ]
+    collectives = cut(collectives, 1)
     columns = []
     chunks = 0
     for collective in collectives:
-        inside = np.zeros(topology.num_devices, np.bool_)
-        inside[list(collective.ranks) or topology.npus] = True
         # Switches belong to no group and serve all of them.
-        inside[topology.switches] = True
-        network = topology.restrict(np.flatnonzero(inside).tolist())
+        network = topology.restrict([*collective.members(topology.npus), *topology.switches])
+        inside = network.kind != ABSENT
         # The restricted network counts only the links that it has.
         links = np.flatnonzero(inside[topology.src] & inside[topology.dst])
         own = synthesize(network, collective, verify=False).transfers

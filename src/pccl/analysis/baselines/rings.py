@@ -51,7 +51,8 @@ def best_tour(workload: Workload) -> Ints:
     if n > 3 and min(times)[0] > nearest:
         starts = min(n, max(1, STARTS // (n * n)))
         for start in range(starts):
-            tour = _improved(cost, _nearest_first(cost, start * n // starts))
+            tour = _nearest_first(cost, start * n // starts)
+            improve_tour(cost, tour, np.empty_like(tour), PASSES)
             tours.append(tour)
             times.append(_time(workload, tour))
     return tours[times.index(min(times))]
@@ -74,11 +75,11 @@ def _along_rows(workload: Workload) -> list[Ints]:
         grid = Grid.of(workload)
     except UnsupportedError:
         return []
-    cells = grid.member.reshape(grid.sizes)
     tours = []
-    for dimension in np.flatnonzero(grid.sizes % 2 == 0).tolist():
-        across = np.moveaxis(cells, dimension, 0)
-        rows = np.array([_snake(across[i]) for i in range(len(across))])
+    for dimension, size in enumerate(grid.member.shape):
+        if size % 2:
+            continue
+        rows = np.array([_snake(row) for row in np.moveaxis(grid.member, dimension, 0)])
         # The first place of every row is kept for the way home.
         inner = rows[:, 1:].copy()
         inner[1::2] = inner[1::2, ::-1]
@@ -90,8 +91,9 @@ def _snake(cells: Ints) -> Ints:
     """All cells of a grid, one neighbour after another."""
     if cells.ndim == 1:
         return cells
-    rows = [_snake(cells[i]) for i in range(len(cells))]
-    return np.concatenate([row[::-1] if i % 2 else row for i, row in enumerate(rows)])
+    rows = [_snake(row) for row in cells]
+    rows[1::2] = [row[::-1] for row in rows[1::2]]
+    return np.concatenate(rows)
 
 
 def _nearest_first(cost: Ints, start: int) -> Ints:
@@ -102,9 +104,4 @@ def _nearest_first(cost: Ints, start: int) -> Ints:
         tour[i] = start
         cost[:, start] = np.iinfo(np.int64).max
         start = int(np.argmin(cost[start]))
-    return tour
-
-
-def _improved(cost: Ints, tour: Ints) -> Ints:
-    improve_tour(cost, tour, np.empty_like(tour), PASSES)
     return tour

@@ -46,9 +46,8 @@ def halving_doubling(workload: Workload) -> Sends:
             f"needs a power of two NPUs per group; {workload.collective.kind} has {n}"
         )
     differs = np.arange(n) ^ workload.roots[:, None]
-    step = np.zeros_like(differs)
-    for bit in range(n.bit_length()):
-        step[differs >> bit > 0] = bit + 1
+    # The binary exponent is one more than the place of the highest bit, and 0 for none.
+    step = np.frexp(differs)[1].astype(np.int64)
     # The parent differs from the root in one bit less: the highest.
     parent = np.where(differs > 0, np.arange(n) ^ (1 << step >> 1), -1)
     return lay_trees(workload, lambda _: Trees(parent, step))

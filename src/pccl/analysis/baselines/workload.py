@@ -14,8 +14,9 @@ import numpy as np
 from pccl._arrays import Indices, Ints, offsets_by_owner
 from pccl.collective import Collective, Conditions
 from pccl.errors import InfeasibleError, PcclError
-from pccl.network import LONGEST, NEVER, arc_of_link, network, unloaded_times
+from pccl.network import LONGEST, NEVER, network, unloaded_times
 from pccl.topology import Topology
+from pccl.topology.core import transmission_time
 
 
 class UnsupportedError(PcclError):
@@ -45,7 +46,7 @@ class Workload:
     @classmethod
     def of(cls, topology: Topology, collective: Collective) -> Workload:
         """Look up who takes part, and what the collective asks for."""
-        members = np.array(collective.ranks, np.int64) if collective.ranks else topology.npus
+        members = collective.members(topology.npus)
         return cls(topology, collective, members, collective.conditions(topology))
 
     # --- what is to be sent ---
@@ -102,9 +103,8 @@ class Workload:
     @cached_property
     def link_times(self) -> tuple[Ints, Ints]:
         """Per link: for how long the largest chunk holds it, and until when it has arrived; in picoseconds."""
-        net = network(self.topology, np.array([self.size]))
-        kind = net.kind[arc_of_link(net)]
-        return net.hold[0, kind] * net.unit, net.travel[0, kind] * net.unit
+        transmission = transmission_time(self.size, self.topology.bandwidth)
+        return transmission + self.topology.held_latency, transmission + self.topology.latency
 
     @cached_property
     def times(self) -> Ints:
@@ -163,14 +163,15 @@ def shortest(topology: Topology, size: int, targets: Ints) -> tuple[Ints, Ints]:
     """Return by target and device the link to take so as to arrive first (or -1), and how long the way takes."""
     net = network(topology.transpose(), np.array([size]))
     remaining = unloaded_times(net, targets, np.zeros(len(targets), np.int64))
-    travel = net.travel[0, net.kind[arc_of_link(net)]]
+    remaining = np.where(remaining < NEVER, remaining * net.unit, NEVER)
+    travel = transmission_time(size, topology.bandwidth) + topology.latency
     towards = np.full(remaining.shape, -1, np.int64)
     # Of equally short ways, the link with the least number has the last word.
     for link in range(topology.num_links - 1, -1, -1):
         src = topology.src[link]
         leads_there = remaining[:, src] == remaining[:, topology.dst[link]] + travel[link]
         towards[leads_there, src] = link
-    return towards, np.where(remaining < NEVER, remaining * net.unit, NEVER)
+    return towards, remaining
 
 
 def dimension_order(topology: Topology, targets: Ints) -> Ints | None:
@@ -184,20 +185,19 @@ def dimension_order(topology: Topology, targets: Ints) -> Ints | None:
     link_of = np.full((n, n), -1, np.int64)
     # Of parallel links the least number is written last, and stays.
     link_of[topology.src[::-1], topology.dst[::-1]] = np.arange(topology.num_links)[::-1]
-    npus = np.arange(n)
-    towards = np.full((len(targets), n), -1, np.int64)
+    numbers = np.arange(n).reshape(topology.shape)
+    # Nothing is sent from the target itself; everyone else differs from it in some dimension.
+    towards = np.zeros((len(targets), n), np.int64)
     # The last dimension has the last word.
     for dimension, size in enumerate(topology.shape):
-        stride = int(np.prod(topology.shape[dimension + 1 :]))
-        here = npus // stride % size
+        here = np.indices(topology.shape)[dimension].ravel()
         there = here[targets][:, None]
-        first = npus[here == 0]
-        wraps = np.all(link_of[first, first + (size - 1) * stride] >= 0)
-        ahead = np.sign(there - here)
-        if wraps:
-            ahead = np.where(2 * np.abs(there - here) > size, -ahead, ahead)
-        link = link_of[npus, npus + ((here + ahead) % size - here) * stride]
-        towards = np.where(there != here, link, towards)
-    # Nothing is sent from the target itself.
-    towards[np.arange(len(targets)), targets] = 0
+        ahead, back = (
+            link_of[numbers.ravel(), np.roll(numbers, by, dimension).ravel()] for by in (-1, 1)
+        )
+        forwards = there > here
+        # Where the first has a link back to the last, the shorter way round is taken.
+        if np.all(back[here == 0] >= 0):
+            forwards ^= 2 * np.abs(there - here) > size
+        towards = np.where(there != here, np.where(forwards, ahead, back), towards)
     return towards if np.all(towards >= 0) else None

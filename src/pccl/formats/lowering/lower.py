@@ -127,7 +127,7 @@ def chosen_collective(algorithm: Algorithm, which: int | None) -> Collective:
 def _ranks(algorithm: Algorithm, task: Collective, all_ranks: bool) -> tuple[Ints, Ints, Ints]:
     """Return the NPU of each rank, the ranks of the group's members, and the rank of each device (or -1)."""
     everyone = algorithm.topology.npus
-    group = everyone if task.group is None else np.array(task.ranks, np.int64)
+    group = task.members(everyone)
     npus = everyone if all_ranks else group
     rank_of = np.full(algorithm.topology.num_devices, -1, np.int64)
     rank_of[npus] = np.arange(len(npus))
