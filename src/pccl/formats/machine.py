@@ -117,6 +117,7 @@ class Line:
         else:
             self.clock = np.maximum(self.clock, self._heard)
             self._heard = None
+        # What a line does itself is always in order.
         self.clock[self.index] = until
 
 
@@ -169,6 +170,7 @@ class Memory:
         self.first: dict[tuple[int, str], int] = {}
         total = 0
         for rank, size in enumerate(sizes):
+            # In place, the smaller buffer has no cells of its own.
             small, large = sorted("io", key=size.__getitem__)
             for buffer in (large, small, "s"):
                 if in_place and buffer == small:
@@ -245,6 +247,7 @@ class Memory:
                 if when > clock[reader] and (reader, when) != access:
                     found += [Conflict(cell, reader, when, "reads")]
             self._writer[cell] = access
+            # What comes after this write is ordered after the reads before it, or is in conflict with the write.
             self._readers[cell].clear()
         self.values[cells] = values
         self.know(cells)
@@ -282,6 +285,7 @@ def promise_of(
         Parameters of some collectives, such as the root; those that this one does not have are left out.
     """
     kind = BY_NAME[name]
+    # A file may say a root, or a matrix, that its collective has no use for.
     parameters = {field.name for field in fields(kind) if field.init}
 
     def promise(size: int) -> Promise:
@@ -299,6 +303,7 @@ def promise_of(
             shares, chunks = one.input_bytes[giver], inputs[giver]
         size, rest = divmod(chunks * len(members), max(int(shares), 1))
         found = promise(size)
+        # All ranks have buffers of one size in a file, unless the collective says otherwise.
         uneven = kind.has_one_size and (np.ptp(found.input_bytes) or np.ptp(found.output_bytes))
         if rest or uneven:
             raise FormatError(f"{chunks} chunks do not divide into {shares} shares")

@@ -44,6 +44,7 @@ class Execution:
         for number, step in enumerate(self.steps):
             if number in done or step.around in seen:
                 continue
+            # What comes after it in its threadblock is stuck for the same reason.
             seen.add(step.around)
             reasons = [
                 why.format(self.steps[other], depth=self.depth, s="s" if self.depth > 1 else "")
@@ -57,6 +58,7 @@ class Execution:
 def connect(algorithm: XmlAlgorithm, depth: int) -> tuple[Execution, list[Problem]]:
     """Join the two ends of every connection and order all steps; also returns what keeps them from running."""
     steps = algorithm.steps
+    # Messages of a connection arrive in the order in which they are sent: the ends are joined by counting.
     sent: dict[Connection, list[int]] = defaultdict(list)
     received: dict[Connection, list[int]] = defaultdict(list)
     first: dict[Place, int] = {}
@@ -75,6 +77,7 @@ def connect(algorithm: XmlAlgorithm, depth: int) -> tuple[Execution, list[Proble
         for problem in _mismatches(steps, way, sent[way], received[way])
     ]
     if problems:
+        # Without counterparts there is nothing to order.
         return Execution(steps, waits, depth, []), problems
     # The first steps of threadblocks come first, as if all ran at the same speed.
     time = np.array([step.index for step in steps], np.int64)
@@ -98,6 +101,7 @@ def _mismatches(
 ) -> Iterator[Problem]:
     src, dst, chan = connection
     way = f"gpu {src} -> gpu {dst} on channel {chan}"
+    # If there are too many of one kind, the first that has no counterpart is to blame, and no others are compared.
     if len(sent) != len(received):
         counts = f"({way}: {len(sent)} sends, {len(received)} receives)"
         if len(sent) > len(received):

@@ -234,6 +234,7 @@ class _Reader:
     """Builds the elements as their tags come."""
 
     def __init__(self, text: str, may_lack: tuple[str, ...]) -> None:
+        # Line ends of comments stay, so that lines are counted as in the file.
         self.text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
         self.may_lack = may_lack
         self.problems = Problems()
@@ -271,6 +272,7 @@ class _Reader:
                 self._problem(f"the first element is {name!r}; the runtimes want 'algo'")
                 return
             made = self._element(name, names, values)
+            # What closes itself is never open.
             if not inside.endswith("/"):
                 self.open.append((name, made))
         self._pass(end, len(text))
@@ -294,6 +296,7 @@ class _Reader:
 
     def _attributes(self, text: str) -> tuple[list[str], list[str]]:
         """Names and values of what is inside a tag."""
+        # Every second piece is a value; what is between them is the same in tag after tag, and looked up as a whole.
         pieces = text.split('"')
         values = pieces[1::2]
         names = self.names[tuple(pieces[::2])]
@@ -306,6 +309,7 @@ class _Reader:
             self._problem(
                 f"a tag has {len(names)} attributes; the runtimes keep {_MOST_ATTRIBUTES}"
             )
+        # Only a long tag can have a long value.
         if len(text) > MOST_CHARACTERS:
             for name, value in zip(names, values, strict=True):
                 if len(value) > MOST_CHARACTERS:
@@ -333,6 +337,7 @@ class _Reader:
             return None
         parent, made, kept = _ELEMENTS[name]
         outer, around = self.open[-1]
+        # An element inside one that is out of place is out of place as well.
         if outer != parent or around is None or (around is self and self.algorithms):
             inside = " ".join(f"<{outer}>" for outer, _ in self.open[1:]) or "nothing"
             self._problem(f"<{name}> is out of place, inside {inside}")
@@ -363,6 +368,7 @@ class _Reader:
         """The attributes of an element in their order; what is wrong or missing is taken as the runtimes would."""
         defaults = _DEFAULTS[element]
         wanted = [*defaults]
+        # Most files have all attributes in this order, and need no dictionary for each of their steps.
         if names != wanted:
             given = dict(zip(names, values, strict=True))
             for name in wanted:
@@ -376,6 +382,7 @@ class _Reader:
             wholes[value] if default else value
             for value, default in zip(values, defaults.values(), strict=True)
         ]
+        # There may be several, and each is reported.
         while None in found:
             wrong = found.index(None)
             found[wrong] = 0
@@ -386,6 +393,7 @@ class _Reader:
         return found
 
     def _problem(self, text: str) -> None:
+        # Lines are counted from where the last problem was, not from the beginning each time.
         self.line += self.text.count("\n", self.counted, self.position)
         self.counted = self.position
         self.problems.add(Kind.TEXT, f"line {self.line}: {text}")

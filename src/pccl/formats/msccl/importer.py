@@ -71,6 +71,7 @@ def import_msccl(
     ranks = list(file.purpose.members or range(file.ngpus)) if members is None else list(members)
     if not {*ranks} <= {*range(file.ngpus)}:
         raise FormatError(f"{path} has ranks 0 to {file.ngpus - 1}; the members are {ranks}")
+    # Limits and sizes do not matter here, only what the file does: it need not be one that a runtime accepts.
     execution, problems = connect(file, DEPTHS.get(file.proto, 2))
     _refuse(path, problems)
     size = parse(Bytes, size, "size")
@@ -114,6 +115,7 @@ def _collective(file: XmlAlgorithm, group: list[int], size: Bytes) -> tuple[Coll
     # Members have shares of a sum that all end with; otherwise all ranks have shares in the buffers of the file.
     sums_everywhere = kind.collects and kind.spreads
     shares = len(group) if sums_everywhere else file.ngpus
+    # A sum may be one chunk in the file, and still has a share for every member.
     pieces = shares // math.gcd(whole, shares)
     if pieces > 1 and not sums_everywhere:
         raise FormatError(f"{whole} chunks are not shares of {shares} ranks")
@@ -132,6 +134,7 @@ class Content:
     bits: int
 
     def __add__(self, other: Content) -> Content:
+        # A contribution counted twice would make a wrong sum.
         if self.chunk != other.chunk or self.bits & other.bits:
             raise ArithmeticError
         return Content(self.chunk, self.bits | other.bits)
@@ -176,6 +179,7 @@ class _Follower(Machine):
 
 def _algorithm(schedule: _Schedule, collective: Collective, path: str) -> Algorithm:
     columns = (schedule.chunk, schedule.link, schedule.start)
+    # Which transfers add can be seen only once all are there, in the order in which the algorithm keeps them.
     draft = Algorithm.build(schedule.topology, [collective], *map(np.array, columns))
     t = draft.transfers
     algorithm = Algorithm.build(
@@ -276,6 +280,7 @@ class _Schedule:
                 chunks = [content.chunk for content in messages[number]]
                 left, landed[number] = self._send(self.npus[src], self.npus[dst], chunks, now)
                 now = max(now, left)
+            # Later steps begin when all that they wait for is done.
             for other in followers[number]:
                 since[other] = max(since[other], now)
                 missing[other] -= 1
@@ -291,12 +296,14 @@ class _Schedule:
             for chunk in range(first, first + self.pieces):
                 time = now
                 for hop, links in enumerate(self._way(src, dst)):
+                    # Of parallel links, the one that is free first.
                     start, link = min((max(self.free[link], time), link) for link in links)
                     self.chunk.append(chunk)
                     self.link.append(link)
                     self.start.append(start)
                     self.free[link] = start + self.hold[link]
                     time = start + self.travel[link]
+                    # The sender is done when its own link has taken everything; the rest of the way is up to others.
                     if hop == 0:
                         left = max(left, self.free[link])
                 arrived = max(arrived, time)
@@ -315,6 +322,7 @@ class _Schedule:
             links = out[first[device] : first[device + 1]]
             ahead = self.topology.dst[links]
             on_way = self.price[links] + self.distance[ahead, dst] == self.distance[device, dst]
+            # Any device that is as near as can be will do; the first is as good as others.
             device = int(ahead[on_way][0])
             way.append(links[ahead == device].tolist())
         self.ways[src, dst] = way

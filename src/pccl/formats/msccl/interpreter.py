@@ -87,6 +87,7 @@ def _examine(
     if algorithm is None:
         return problems, {}
     facts = _facts(algorithm)
+    # Each stage takes for granted what those before it have found in order.
     problems = problems or broken_rules(algorithm, runtime)
     if problems:
         return problems, facts
@@ -104,6 +105,7 @@ def _examine(
         execution, problems = connect(algorithm, depth or DEPTHS[algorithm.proto])
     if problems:
         return problems, facts
+    # A file for both is run for both: only in place do input and output share memory, and race.
     for flag, in_place in ((algorithm.outofplace, False), (algorithm.inplace, True)):
         if flag:
             memory = Memory(sizes, in_place)
@@ -150,6 +152,7 @@ def _run(
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
             text = f"gpu {gpu}: o[{wrong[0]}]{more} is not what {coll} promises ({how})"
             problems.add(Kind.RESULT, text, Place(gpu))
+        # Out of place, inputs belong to the caller, whatever the results are.
         for gpu in np.unique(promise.contributor_ranks).tolist() if not in_place else ():
             if not np.array_equal(memory.content(gpu, "i"), inputs[gpu]):
                 problems.add(Kind.RESULT, f"gpu {gpu}: its input has changed ({how})", Place(gpu))
@@ -208,6 +211,7 @@ class Machine:
         if kind in WRITES:
             cells = self._cells(step, step.dstbuf, step.dstoff)
             if kind == "re":
+                # It adds to what is in its target, which it reads as well.
                 values = values + self._read(step, line, step.dstbuf, step.dstoff)
             # In place, some copies are of something onto itself, which runtimes leave out.
             if kind == "cpy" and cells == self._cells(step, step.srcbuf, step.srcoff):
@@ -225,6 +229,7 @@ class Machine:
         if unknown >= 0:
             text = f"it reads {buffer}[{offset + unknown}], where nothing has been written yet"
             self.report(step.problem(Kind.UNWRITTEN, text))
+        # A message must not change when its source does.
         return self.memory.values[cells].copy()
 
     def _race(self, step: Step, conflicts: list[Conflict]) -> None:

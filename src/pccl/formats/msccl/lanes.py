@@ -33,6 +33,7 @@ def choose_lanes(program: Program, instances: int, target: Target, channels: int
     """Lanes for all messages: one for each independent route, or fewer to keep threadblocks and channels few."""
     m = program.messages
     lanes = _independent(program)
+    # Fewer lanes until both limits hold; those beyond are folded onto the first ones.
     most = int(lanes.max(initial=0)) + 1
     limit = most if channels is None else min(most, channels)
     while limit > 1:
@@ -53,6 +54,7 @@ def split_lanes(
     messages = lanes.messages.copy()
     copies = lanes.copies.copy()
     pair = m.src * len(program.npus) + m.dst
+    # Per pair of ranks: the first number that no lane has.
     free = np.zeros(len(program.npus) ** 2, np.int64)
     np.maximum.at(free, pair, lanes.messages + 1)
     run_of = runs.run_of
@@ -68,6 +70,7 @@ def split_lanes(
         messages[inside] = numbers[(run_of[inside] - mine[0]) % count]
     for rank in {rank for rank, peer, _ in parts if peer < 0}:
         mine = np.flatnonzero(program.copies.rank == rank)
+        # Copies do not depend on each other: they are dealt out anew, to one more than before.
         copies[mine] = np.arange(len(mine)) % (int(copies[mine].max()) + 2)
     return Lanes(messages, copies)
 
@@ -76,6 +79,7 @@ def _independent(program: Program) -> Ints:
     """One lane per route and per neighbour that the message came from; -1 stands for the rank itself."""
     m = program.messages
     count = len(m)
+    # Receipts that sends wait for: those pass on what they have received.
     feeds = (program.before >= count) & (program.before < 2 * count) & (program.after < count)
     before = program.before[feeds] - count
     after = program.after[feeds]
@@ -100,6 +104,7 @@ def _without_overtaking(messages: Messages, lanes: Ints) -> Ints:
     columns = (messages.src, messages.dst, lanes, messages.arrival)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     for i, (src, dst, lane, arrival) in enumerate(rows):
+        # A message that arrives before the one in front of it would have to wait for it.
         while last.get((src, dst, lane), -1) > arrival:
             lane += 1
         last[src, dst, lane] = arrival
@@ -158,6 +163,7 @@ def runs_of(program: Program, units: Units, lanes: Ints) -> Runs:
     start = m.start[order]
     arrival = m.arrival[order]
     opens = np.ones(len(m), np.bool_)
+    # If instances cut chunks, neighbours in the program are apart in the file.
     if units.together:
         ready = _when_ready(program)[order]
         used = _when_used(program)[order]
@@ -170,6 +176,7 @@ def runs_of(program: Program, units: Units, lanes: Ints) -> Runs:
     rows = order[inside]
     offset = m.read_offset[rows] // units.unit
     size = m.bytes[rows] // units.unit
+    # A gap in memory ends a group.
     begins[1:] |= offset[1:] != offset[:-1] + size[:-1]
     cut_groups(offset, size, begins, MOST_COUNT)
     # Groups become runs; where a window joins nothing, its messages keep their times and the order of the plan.

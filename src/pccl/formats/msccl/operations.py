@@ -114,8 +114,10 @@ def needs_of(program: Program, runs: Runs, work: Operations) -> tuple[Ints, Ints
     run = runs.run_of
     task_of = np.concatenate([2 * run, 2 * run + 1, 2 * len(runs) + copies])
     total = 2 * len(runs) + len(copies)
+    # Messages of one run wait for the same: each pair of tasks counts once.
     pairs = np.unique(task_of[program.before] * total + task_of[program.after])
     before, after = np.divmod(pairs, total)
+    # By instance and task, wherever operations are now.
     where = np.lexsort((work.task, work.instance))
     instances = int(work.instance.max(initial=-1)) + 1
     # All instances have the same operations: where those of each task begin in the first of them.

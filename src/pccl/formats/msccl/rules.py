@@ -56,6 +56,7 @@ def broken_parts(algorithm: XmlAlgorithm) -> list[Problem]:
         if largest > MOST_OFFSET + 1:
             text = f"a buffer of {largest} chunks; the runtimes can number {MOST_OFFSET + 1}"
             problems += _broken(gpu, [text])
+        # Of two with the same number, the first counts.
         others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
         for tb in gpu.threadblocks:
             for step in tb.steps:
@@ -107,6 +108,7 @@ def _of_algorithm(algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
     kind = BY_NAME.get(plain_name(coll))
     if algorithm.proto not in DEPTHS:
         yield f"proto {algorithm.proto!r} is not one of {', '.join(DEPTHS)}"
+    # Runtimes choose a file by its collective, its sizes, and in place or not; what else matters they do not compare.
     if kind and kind.rooted:
         yield f"the runtimes do not compare the root of a {coll}, and would run the file for any root"
     elif kind and not kind.has_one_size:
@@ -142,6 +144,7 @@ def _of_purpose(algorithm: XmlAlgorithm) -> Iterator[str]:
         yield f"the members {_few(members)} are not different ranks of 0 to {ranks - 1}"
     if not shares:
         return
+    # A share has as much room as the largest needs; there are as many as there are ranks.
     room = algorithm.nchunksperloop // max(ranks, 1)
     if algorithm.coll != "alltoall":
         yield f"it says how much of its shares is sent, which {algorithm.coll} has no use for"
@@ -158,6 +161,7 @@ def _of_gpu(gpu: Gpu, target: Target) -> Iterator[str]:
         yield f"its threadblocks are {_few(ids)}; they count from 0 on"
     if len(ids) > target.threadblocks:
         yield f"{len(ids)} threadblocks; {target.runtime} has at most {target.threadblocks}"
+    # A rank reads the tags of all others too, but only its own threadblocks and steps.
     nodes = 1 + gpu.around.ngpus + len(ids) + sum(len(tb.steps) for tb in gpu.threadblocks)
     if nodes > MOST_NODES:
         yield f"it has to read {nodes} elements; the runtimes keep {MOST_NODES}"
@@ -187,6 +191,7 @@ def _of_threadblock(tb: Threadblock, target: Target) -> Iterator[str]:
     if numbers != list(range(len(numbers))):
         yield f"its steps are {_few(numbers)}; they count from 0 on"
     fused = 0
+    # The runtimes do sums in a row into one place in one go, but only so many; a dependency ends such a row.
     for before, step in zip(tb.steps, tb.steps[1:], strict=False):
         goes_on = (
             before.type == step.type == "re"
@@ -213,6 +218,7 @@ def _of_step(step: Step, others: dict[int, Threadblock]) -> Iterator[str]:
             yield "it waits for itself"
         elif not other.steps[step.deps].hasdep:
             yield f"it waits for tb {step.depid} step {step.deps}, which has hasdep=0 and tells nobody"
+    # The runtimes collect the dependencies of nops, and let the step after them wait for all.
     if kind == "nop":
         if step.depid < 0 or step.hasdep or step is tb.steps[-1]:
             yield "a nop must carry a dependency, be no dependency itself, and not come last"

@@ -106,6 +106,7 @@ def arrange(
             return _numbered(blocks)
         before = lanes
         lanes = split_lanes(program, lanes, runs, _too_long(blocks, target))
+        # What was not split further would not fit in the next round either.
         if all(map(np.array_equal, before, lanes)):
             raise PcclError(_indivisible(blocks, target))
 
@@ -113,6 +114,7 @@ def arrange(
 def _blocks(program: Program, units: Units, work: Operations) -> Threadblocks:
     """Operations put into threadblocks, in the order of their times."""
     work = work.taken(np.argsort(work.time, kind="stable"))
+    # One number for all that makes a threadblock.
     owner = np.zeros(len(work), np.int64)
     for column in (work.rank, work.instance, work.way, work.peer + 1, work.lane):
         owner = owner * (int(column.max(initial=0)) + 1) + column
@@ -141,6 +143,7 @@ def _channels(program: Program, units: Units, own: Operations) -> Ints:
     ranks = len(program.npus)
     pairs = np.unique(program.messages.src * ranks + program.messages.dst)
     peers = max(int(np.bincount(ends).max(initial=0)) for ends in np.divmod(pairs, ranks))
+    # Peers are told apart by how far ahead they are, and no channel has more of them than the runtimes keep.
     sides = -(-ranks // MOST_PEERS) if peers > MOST_PEERS else 1
     ahead = np.where(own.way == SENDING, own.peer - own.rank, own.rank - own.peer) % ranks
     side = ahead // MOST_PEERS if sides > 1 else 0
@@ -154,11 +157,13 @@ def _with_waits(program: Program, runs: Runs, blocks: Threadblocks) -> Threadblo
     block = blocks.block
     count = len(work)
     first, then = needs_of(program, runs, work)
+    # Operations of one threadblock follow each other anyway.
     apart = block[first] != block[then]
     first, then = first[apart], then[apart]
     # The latest need comes first: who has waited for it often knows of the others.
     by = np.lexsort((first, -work.time[first], then))
     first, then = first[by], then[by]
+    # All needs, and the order inside threadblocks, have to fit one order in time.
     follows = np.flatnonzero(blocks.position > 0)
     order = sorted_events(
         work.time, np.concatenate([first, follows - 1]), np.concatenate([then, follows])
@@ -174,6 +179,7 @@ def _with_waits(program: Program, runs: Runs, blocks: Threadblocks) -> Threadblo
     done = offsets_by_owner(work.rank, blocks.ranks).tolist()
     for rank, size in enumerate(blocks.per_rank.tolist()):
         low, high = done[rank], done[rank + 1]
+        # Ranks are looked at one by one: no rank waits for what happens on another but by its messages.
         known = np.full((size, size), -1, np.int64)
         history = np.empty((high - low, size), np.int64)
         find_waits(

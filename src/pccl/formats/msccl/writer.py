@@ -96,6 +96,7 @@ def write(
     sizes = _sizes(min_bytes, max_bytes)
     chosen = chosen_collective(algorithm, collective)
     _refuse(chosen, runtime, in_place, padded)
+    # One file cannot do both if places differ.
     if in_place is None and chosen.in_place_differs:
         in_place = False
     program = lower(
@@ -124,6 +125,7 @@ def write(
     if isinstance(chosen, AllToAllV) and not _are_equal(chosen):
         shares = [[n * instances for n in row] for row in matrix_of(program, units.unit)]
     text = _text(head, program, units, blocks, _purpose(program, shares))
+    # Nothing that is wrong reaches a disk.
     _try(text, program, shares, runtime)
     with replacing(path) as file:
         file.write(text.encode("ascii"))
@@ -240,6 +242,7 @@ def _steps(blocks: Threadblocks) -> list[list[str]]:
         columns, 1
     ).tolist():
         lines = found[block]
+        # A step has room for one dependency; the others need steps that do nothing else.
         *before, last = awaited[low:high] or [(-1, -1)]
         for wait in before:
             lines.append(_STEP % (len(lines), "nop", "i", -1, "o", -1, 0, *wait, 0))
