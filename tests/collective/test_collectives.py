@@ -24,6 +24,7 @@ from pccl import (
     UnitError,
 )
 from pccl.collective import COLLECTIVES, collective_from_dict, compile_conditions
+from pccl.collective.kinds import KINDS
 from tests.strategies import collectives
 
 RING = pccl.topology.ring(4)
@@ -35,6 +36,14 @@ def test_plain_data_reads_back(collective: Collective) -> None:
     data = collective.to_dict()
     assert collective_from_dict(data) == collective
     assert collective_from_dict(json.loads(json.dumps(data))) == collective
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_declared_of_a_kind_is_true(name: str) -> None:
+    kind = COLLECTIVES[name]
+    assert kind.kind == name
+    assert kind.has_one_size == KINDS[name].fits_flags
+    assert getattr(pccl.collective, kind.__name__) is kind
 
 
 def test_plain_data_is_short() -> None:

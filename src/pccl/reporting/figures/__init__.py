@@ -1,7 +1,7 @@
 """Pictures of algorithms and topologies, in SVG, PNG or PDF.
 
 registry   plot() and the kinds of figures; matplotlib is imported when one is drawn
-network    topology and heatmap, on the network; canvas draws its devices and links
+network    topology and heatmap, on the network itself
 time       utilization and timeline
 ten        the time-expanded network
 style      what all of them share: colours, paper, legends, saving
