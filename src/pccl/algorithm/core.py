@@ -120,10 +120,10 @@ class Transfers:
 
     @cached_property
     def hold(self) -> Ints:
-        """For how long the link carries nothing else: the transmission, and on exclusive links the latency too."""
-        if not np.any(self.topology.held_latency):
+        """For how long the link carries nothing else: the transmission, the gap, on exclusive links the latency."""
+        if not np.any(self.topology.overhead):
             return self.transmission
-        return self.transmission + self.topology.held_latency[self.link]
+        return self.transmission + self.topology.overhead[self.link]
 
     @cached_property
     def arrival(self) -> Ints:

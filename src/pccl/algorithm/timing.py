@@ -48,7 +48,7 @@ class Times(NamedTuple):
 def times_of(transfers: Transfers, world: Topology, transmission: Ints) -> Times:
     """What transfers take in a world where their transmissions take so long."""
     latency = world.latency[transfers.link]
-    hold = transmission + world.held_latency[transfers.link]
+    hold = transmission + world.overhead[transfers.link]
     return Times(hold, transmission, transmission + latency)
 
 

@@ -53,20 +53,22 @@ class Case:
     def _rates(self) -> tuple[list[Fraction], Ints]:
         """Bytes per picosecond that links of each kind carry at most, and the kind of each link.
 
-        An exclusive link is held for its latency too, so that it carries the largest chunks at the best rate, if times
-        were not rounded up.
+        What a link is held for besides the transmission costs least with the largest chunks, if times were not rounded
+        up.
         """
-        features = np.stack([self.topology.bandwidth, self.topology.held_latency])
+        # Nobody waits for the end of the last gap, but for the last latency; so no more than that counts for all.
+        overhead = np.minimum(self.topology.overhead, self.topology.latency)
+        features = np.stack([self.topology.bandwidth, overhead])
         kinds, kind = np.unique(features, axis=1, return_inverse=True)
         largest = int(self.conditions.bytes.max(initial=1))
         speeds = []
-        for bandwidth, held_latency in kinds.T.tolist():
+        for bandwidth, overhead in kinds.T.tolist():
             # Not rounded up to picoseconds, as real transmissions are: a bound may take links for
             # too fast, never for too slow.
             transmission = Fraction(largest * 10**12, bandwidth)
             # Every chunk pays the held latency once, so the largest gets the most bytes through for
             # it.
-            speeds.append(largest / (transmission + held_latency))
+            speeds.append(largest / (transmission + overhead))
         return speeds, kind.reshape(-1)
 
     @property

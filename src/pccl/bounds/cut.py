@@ -78,7 +78,7 @@ def _time_of_chunks(case: Case, inside: Bools, crosses: Bools, leaves: Bools) ->
     if not len(out):
         return 0
     transmission = transmission_time(smallest, topology.bandwidth[out])
-    hold = transmission + topology.held_latency[out]
+    hold = transmission + topology.overhead[out]
     # The k-th chunk of a link is where it must be at `fixed + k * hold`.
     fixed = before[out] + transmission + topology.latency[out] + after[out] - hold
     return _time_for(len(chunks), fixed, hold)

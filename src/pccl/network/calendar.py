@@ -66,7 +66,7 @@ class Ten:
         lanes = self.lanes
         # On the transposed network a transfer starts when it used to arrive; a link that is not
         # exclusive was free by then, for as long as its latency.
-        shift = end - (topology.latency - topology.held_latency) // unit
+        shift = end - (topology.latency - topology.overhead) // unit
         busy = np.empty_like(lanes.busy)
         head = lanes.head.copy()
         for lane, count in enumerate(head[:, 0]):

@@ -24,12 +24,12 @@ def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
     held, rounded up: then transfers fit together without gaps that are too short to be of use.
     """
     first, link = topology.out_links
-    features = np.stack([topology.bandwidth, topology.latency, topology.held_latency])
-    (bandwidth, latency, held_latency), kind = np.unique(features, axis=1, return_inverse=True)
+    features = np.stack([topology.bandwidth, topology.latency, topology.overhead])
+    (bandwidth, latency, overhead), kind = np.unique(features, axis=1, return_inverse=True)
     _check_times(topology, sizes)
     duration = transmission_time(sizes[:, None], bandwidth[None, :])
     travel = duration + latency
-    hold = duration + held_latency
+    hold = duration + overhead
     finite = np.flatnonzero(topology.buffer)
     store = np.full(topology.num_devices, -1, np.int64)
     store[finite] = np.arange(len(finite))

@@ -1,7 +1,8 @@
 """The network: devices (NPUs and switches) and the directed links between them, in immutable NumPy columns.
 
-NPUs are numbered from zero, switches follow. A link is held by a transfer for its transmission time and delivers
-after a further ``latency``; an ``exclusive`` link is held for both, as in the paper's time-expanded network.
+NPUs are numbered from zero, switches follow. A link is held by a transfer for its transmission time and a ``gap``, and
+delivers a ``latency`` after the transmission; an ``exclusive`` link is held for the latency too, as in the paper's
+time-expanded network.
 """
 
 from __future__ import annotations
@@ -37,18 +38,33 @@ _BANDWIDTH_LIMIT = 9 * 10**14
 
 @dataclass(frozen=True)
 class Link:
-    """One directed physical connection, as users write it down."""
+    """One directed physical connection, as users write it down.
+
+    Parameters
+    ----------
+    src, dst
+        Device numbers.
+    bandwidth, latency
+        How fast bytes follow each other, and how long each of them takes.
+    exclusive
+        Whether a transfer holds the link until it has arrived, so that its latency holds the link too.
+    gap
+        For how long a transfer holds the link besides: what a message costs, however short (the g of LogGP).
+    """
 
     src: int
     dst: int
     bandwidth: Bandwidth
     latency: Time
     exclusive: bool = False
+    gap: Time = "0ns"
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A device that stores and forwards chunks but takes part in no collective.
+    """A device that passes messages on but takes part in no collective.
+
+    A plain switch does no more than that: every message that comes in leaves once, over one link.
 
     Parameters
     ----------
@@ -57,13 +73,15 @@ class Switch:
     buffer
         How many chunks it holds at once, each from its first byte received to its last byte sent; ``None`` for any.
     multicast
-        Whether one stored chunk may leave over several links at the same time (and partial sums of one chunk may come
-        in over several links at the same time). Without it they do so one after another.
+        Whether it multiplies: a chunk that came in once may leave over several links.
+    reduce
+        Whether it adds: partial sums of a chunk that come in leave as one.
     """
 
     name: str = ""
     buffer: int | None = None
-    multicast: bool = True
+    multicast: bool = False
+    reduce: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,12 +96,12 @@ class Topology:
         What to call it.
     kind
         Per device: NPU, switch, or absent (a device taken out by :meth:`without` keeps its number).
-    buffer, multicast
-        Per device: the limits of switches, see :class:`Switch`; a ``buffer`` of 0 is unlimited.
+    buffer, multicast, reduce
+        Per device: what switches can do, see :class:`Switch`; a ``buffer`` of 0 is unlimited. NPUs can do all of it.
     labels
         Per device: its name.
-    src, dst, latency, bandwidth, exclusive
-        Per link: device numbers, picoseconds, bytes per second, and whether latency holds the link too.
+    src, dst, latency, bandwidth, exclusive, gap
+        Per link: see :class:`Link`; in picoseconds and bytes per second.
     shape
         The NPUs as a row-major grid, for topologies that are products; otherwise ``(number of NPUs,)``. Absent NPUs
         keep their place in it, so its product is always the number of the first switch.
@@ -98,12 +116,14 @@ class Topology:
     kind: NDArray[np.int8]
     buffer: Ints
     multicast: Bools
+    reduce: Bools
     labels: tuple[str, ...]
     src: Indices
     dst: Indices
     latency: Ints
     bandwidth: Ints
     exclusive: Bools
+    gap: Ints
     shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -166,7 +186,9 @@ class Topology:
             "kind": [NPU] * places + [SWITCH] * len(hubs),
             "buffer": [UNLIMITED] * places + [hub.buffer or UNLIMITED for hub in hubs],
             "multicast": [True] * places + [hub.multicast for hub in hubs],
+            "reduce": [True] * places + [hub.reduce for hub in hubs],
             "latency": _quantities(Picoseconds, wires, "latency"),
+            "gap": _quantities(Picoseconds, wires, "gap"),
             "bandwidth": _quantities(BytesPerSecond, wires, "bandwidth"),
         }
         for column in ("src", "dst", "exclusive"):
@@ -217,9 +239,14 @@ class Topology:
 
     @cached_property
     def limited(self) -> bool:
-        """Whether any switch has a finite buffer or lacks multicast."""
+        """Whether any switch has a finite buffer."""
         # An absent switch keeps its limits, but nothing passes through it.
-        return bool(np.any(self.kind[(self.buffer != UNLIMITED) | ~self.multicast] == SWITCH))
+        return bool(np.any(self.kind[self.buffer != UNLIMITED] == SWITCH))
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether some switch passes messages on one by one, as it cannot multiply them or cannot add them up."""
+        return bool(np.any(self.kind[~(self.multicast & self.reduce)] == SWITCH))
 
     def is_switch(self, device: int) -> bool:
         """Whether the device is a switch."""
@@ -268,9 +295,9 @@ class Topology:
         return values, of_link.reshape(-1).astype(np.int64)
 
     @cached_property
-    def held_latency(self) -> Ints:
-        """Per link: for how much longer than the transmission a transfer holds it: its latency if it is exclusive."""
-        return np.where(self.exclusive, self.latency, 0)
+    def overhead(self) -> Ints:
+        """Per link: for how much longer than the transmission a transfer holds it."""
+        return self.gap + np.where(self.exclusive, self.latency, 0)
 
     # --- verbs ---------------------------------------------------------------------------------------------------
 
@@ -403,13 +430,14 @@ def transmission_time(sizes: ArrayLike, bandwidths: ArrayLike) -> Ints:
     return np.asarray(whole + (rest > 0), dtype=np.int64)
 
 
-DEVICE_COLUMNS = {"kind": np.int8, "buffer": np.int64, "multicast": np.bool_}
+DEVICE_COLUMNS = {"kind": np.int8, "buffer": np.int64, "multicast": np.bool_, "reduce": np.bool_}
 LINK_COLUMNS = {
     "src": np.int32,
     "dst": np.int32,
     "latency": np.int64,
     "bandwidth": np.int64,
     "exclusive": np.bool_,
+    "gap": np.int64,
 }
 _COLUMNS: dict[str, Any] = DEVICE_COLUMNS | LINK_COLUMNS
 
@@ -459,6 +487,7 @@ def _check_links(topology: Topology) -> None:
         (topology.bandwidth <= 0, "has no bandwidth; it must be positive"),
         (topology.bandwidth > _BANDWIDTH_LIMIT, "has a bandwidth beyond 900 TB/s"),
         (topology.latency < 0, "has a negative latency"),
+        (topology.gap < 0, "has a negative gap"),
     )
     for wrong, text in checks:
         if np.any(wrong):

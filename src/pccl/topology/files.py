@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -35,7 +36,8 @@ class SwitchEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
 
     name: str = ""
     buffer: _Count | None = None
-    multicast: bool = True
+    multicast: bool = False
+    reduce: bool = False
 
 
 class LinkEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -46,6 +48,7 @@ class LinkEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     bandwidth: _Quantity
     latency: _Quantity
     exclusive: bool = False
+    gap: _Quantity = "0ps"
     both: bool = False
     count: _Count = 1
 
@@ -137,18 +140,25 @@ def topology_to_dict(topology: Topology) -> dict[str, Any]:
     places = prod(topology.shape)
     names = list(topology.labels[:places])
     is_plain = names == [f"npu{i}" for i in range(places)]
-    buffers = topology.buffer.tolist()
-    multicast = topology.multicast.tolist()
+    abilities = (topology.buffer, topology.multicast, topology.reduce)
+    hubs = zip(topology.labels, *(column.tolist() for column in abilities), strict=True)
     links = zip(*(getattr(topology, column).tolist() for column in LINK_COLUMNS), strict=True)
     given = TopologyFile(
         npus=places if is_plain else names,
         links=[
-            LinkEntry(src, dst, str(BytesPerSecond(speed)), str(Picoseconds(delay)), exclusive)
-            for src, dst, delay, speed, exclusive in links
+            LinkEntry(
+                src,
+                dst,
+                str(BytesPerSecond(speed)),
+                str(Picoseconds(delay)),
+                exclusive,
+                str(Picoseconds(gap)),
+            )
+            for src, dst, delay, speed, exclusive, gap in links
         ],
         switches=[
-            SwitchEntry(topology.labels[device], buffers[device] or None, multicast[device])
-            for device in range(places, topology.num_devices)
+            SwitchEntry(label, buffer or None, multicast, reduce)
+            for label, buffer, multicast, reduce in islice(hubs, places, None)
         ],
         shape=list(topology.shape) if len(topology.shape) > 1 else [],
         absent=np.flatnonzero(topology.kind == ABSENT).tolist(),
@@ -185,7 +195,8 @@ def topology_from_dict(document: Mapping[str, Any]) -> Topology:
 def _from_struct(given: TopologyFile) -> Topology:
     names = [f"npu{i}" for i in range(given.npus)] if isinstance(given.npus, int) else given.npus
     switches = [
-        Switch(s.name or f"switch{i}", s.buffer, s.multicast) for i, s in enumerate(given.switches)
+        Switch(s.name or f"switch{i}", s.buffer, s.multicast, s.reduce)
+        for i, s in enumerate(given.switches)
     ]
     # Links may name their ends or number them.
     numbers: dict[_Device, int] = {}
@@ -216,9 +227,10 @@ def _from_link(entry: LinkEntry, numbers: Mapping[_Device, int], place: str) -> 
     with placed(place):
         _check_ends(src, dst, "a device")
         speed = _speed(entry.bandwidth, entry.latency)
-    links = [Link(src, dst, *speed, entry.exclusive)]
+        gap = parse(Picoseconds, entry.gap, "gap")
+    links = [Link(src, dst, *speed, entry.exclusive, gap)]
     if entry.both:
-        links.append(Link(dst, src, *speed, entry.exclusive))
+        links.append(Link(dst, src, *speed, entry.exclusive, gap))
     return links * entry.count
 
 

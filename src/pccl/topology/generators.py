@@ -20,13 +20,19 @@ from pccl.units import Bandwidth, Time, whole
 
 BANDWIDTH: Bandwidth = "50GiB/s"
 LATENCY: Time = "500ns"
+NO_GAP: Time = "0ns"
 # A typing error should not fill the memory with links.
 _MOST_LINKS = 10_000_000
 Pairs: TypeAlias = list[tuple[int, int]]
 
 
 def line(
-    npus: int, *, bandwidth: Bandwidth = BANDWIDTH, latency: Time = LATENCY, exclusive: bool = False
+    npus: int,
+    *,
+    bandwidth: Bandwidth = BANDWIDTH,
+    latency: Time = LATENCY,
+    exclusive: bool = False,
+    gap: Time = NO_GAP,
 ) -> Topology:
     """NPUs in a row, neighbours joined in both directions.
 
@@ -36,7 +42,7 @@ def line(
     Topology('line:4': 4 NPUs, 6 links, 50GB/s, 500ns)
     """
     pairs = [(i, i + 1) for i in range(_positive(npus, "line") - 1)]
-    return _joined(f"line:{npus}", npus, [pairs], bandwidth, latency, exclusive)
+    return _joined(f"line:{npus}", npus, [pairs], bandwidth, latency, exclusive, gap)
 
 
 def ring(
@@ -45,6 +51,7 @@ def ring(
     bandwidth: Bandwidth = BANDWIDTH,
     latency: Time = LATENCY,
     exclusive: bool = False,
+    gap: Time = NO_GAP,
     unidirectional: bool = False,
 ) -> Topology:
     """NPUs in a circle, neighbours joined in both directions or only towards the next.
@@ -58,16 +65,21 @@ def ring(
     """
     pairs = [(i, (i + 1) % npus) for i in range(_positive(npus, "ring"))]
     if unidirectional:
-        ahead = [Link(a, b, bandwidth, latency, exclusive) for a, b in pairs if a != b]
+        ahead = [Link(a, b, bandwidth, latency, exclusive, gap) for a, b in pairs if a != b]
         return Topology.from_links(npus, ahead, name=f"ring:{npus},unidirectional")
     # Of two NPUs the second pair is the first one turned round; of one, it leads to itself.
     if npus <= 2:
         pairs.pop()
-    return _joined(f"ring:{npus}", npus, [pairs], bandwidth, latency, exclusive)
+    return _joined(f"ring:{npus}", npus, [pairs], bandwidth, latency, exclusive, gap)
 
 
 def fully_connected(
-    npus: int, *, bandwidth: Bandwidth = BANDWIDTH, latency: Time = LATENCY, exclusive: bool = False
+    npus: int,
+    *,
+    bandwidth: Bandwidth = BANDWIDTH,
+    latency: Time = LATENCY,
+    exclusive: bool = False,
+    gap: Time = NO_GAP,
 ) -> Topology:
     """Every pair of NPUs joined in both directions.
 
@@ -79,7 +91,7 @@ def fully_connected(
     # Before the pairs are listed: their list is what would fill the memory.
     affordable(_positive(npus, "fully connected network") * (npus - 1), "fully connected network")
     pairs = list(combinations(range(npus), 2))
-    return _joined(f"fully-connected:{npus}", npus, [pairs], bandwidth, latency, exclusive)
+    return _joined(f"fully-connected:{npus}", npus, [pairs], bandwidth, latency, exclusive, gap)
 
 
 def switch(
@@ -88,8 +100,10 @@ def switch(
     bandwidth: Bandwidth = BANDWIDTH,
     latency: Time = LATENCY,
     exclusive: bool = False,
+    gap: Time = NO_GAP,
     buffer: int | None = None,
-    multicast: bool = True,
+    multicast: bool = False,
+    reduce: bool = False,
 ) -> Topology:
     """NPUs around one switch; bandwidth and latency are those of each link to and from it.
 
@@ -99,8 +113,8 @@ def switch(
     Topology('switch:8': 8 NPUs, 1 switch, 16 links, 400GB/s, 500ns)
     """
     pairs = [(i, npus) for i in range(_positive(npus, "switch"))]
-    hubs = [Switch(buffer=buffer, multicast=multicast)]
-    return _joined(f"switch:{npus}", npus, [pairs], bandwidth, latency, exclusive, hubs)
+    hubs = [Switch("", buffer, multicast, reduce)]
+    return _joined(f"switch:{npus}", npus, [pairs], bandwidth, latency, exclusive, gap, hubs)
 
 
 def product(*factors: Topology, name: str | None = None) -> Topology:
@@ -131,7 +145,9 @@ def product(*factors: Topology, name: str | None = None) -> Topology:
         for row in range(len(rows)):
             for s in factor.switches.tolist():
                 label = f"dim{dimension}.{row}.{factor.labels[s]}"
-                hubs.append(Switch(label, int(factor.buffer[s]) or None, bool(factor.multicast[s])))
+                buffer = int(factor.buffer[s]) or None
+                can = bool(factor.multicast[s]), bool(factor.reduce[s])
+                hubs.append(Switch(label, buffer, *can))
         own_hubs = np.arange(first, npus + len(hubs)).reshape(len(rows), -1)
         # Device d of the factor is members[row, d] in this row; in every topology NPUs come first.
         members = np.concatenate([rows, own_hubs], axis=1)
@@ -157,9 +173,10 @@ def grid(
     bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
     latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
+    gap: Time | Sequence[Time] = NO_GAP,
     name: str | None = None,
 ) -> Topology:
-    """A grid of any dimension; ``wrap``, ``bandwidth`` and ``latency`` are for all dimensions or one each.
+    """A grid of any dimension; ``wrap``, ``bandwidth``, ``latency`` and ``gap`` are for all dimensions or one each.
 
     Examples
     --------
@@ -171,9 +188,10 @@ def grid(
     wraps = _per_dimension(wrap, len(shape), "wrap")
     bandwidths = _per_dimension(bandwidth, len(shape), "bandwidth")
     latencies = _per_dimension(latency, len(shape), "latency")
+    gaps = _per_dimension(gap, len(shape), "gap")
     rows = [
-        (ring if wrapped else line)(npus, bandwidth=b, latency=a, exclusive=exclusive)
-        for npus, wrapped, b, a in zip(shape, wraps, bandwidths, latencies, strict=True)
+        (ring if wrapped else line)(npus, bandwidth=b, latency=a, exclusive=exclusive, gap=g)
+        for npus, wrapped, b, a, g in zip(shape, wraps, bandwidths, latencies, gaps, strict=True)
     ]
     wrapping = "/".join("yes" if wrapped else "no" for wrapped in wraps)
     return product(*rows, name=name or f"grid:{_times(shape)},wrap={wrapping}")
@@ -184,6 +202,7 @@ def mesh(
     bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
     latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
+    gap: Time | Sequence[Time] = NO_GAP,
 ) -> Topology:
     """A product of lines.
 
@@ -193,7 +212,9 @@ def mesh(
     Topology('mesh:3x3': 9 NPUs, 24 links, 50GiB/s, 500ns)
     """
     name = f"mesh:{_times(shape)}"
-    return grid(*shape, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=name)
+    return grid(
+        *shape, bandwidth=bandwidth, latency=latency, exclusive=exclusive, gap=gap, name=name
+    )
 
 
 def torus(
@@ -201,6 +222,7 @@ def torus(
     bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
     latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
+    gap: Time | Sequence[Time] = NO_GAP,
 ) -> Topology:
     """A product of rings.
 
@@ -211,7 +233,13 @@ def torus(
     """
     name = f"torus:{_times(shape)}"
     return grid(
-        *shape, wrap=True, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=name
+        *shape,
+        wrap=True,
+        bandwidth=bandwidth,
+        latency=latency,
+        exclusive=exclusive,
+        gap=gap,
+        name=name,
     )
 
 
@@ -221,6 +249,7 @@ def hypercube(
     bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
     latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
+    gap: Time | Sequence[Time] = NO_GAP,
 ) -> Topology:
     """``2 ** dimensions`` NPUs, joined where their numbers differ in one bit.
 
@@ -234,7 +263,13 @@ def hypercube(
     shape = (2,) * dimensions
     name = f"hypercube:{dimensions}"
     return grid(
-        *shape, wrap=True, bandwidth=bandwidth, latency=latency, exclusive=exclusive, name=name
+        *shape,
+        wrap=True,
+        bandwidth=bandwidth,
+        latency=latency,
+        exclusive=exclusive,
+        gap=gap,
+        name=name,
     )
 
 
@@ -245,8 +280,10 @@ def switch_2d(
     bandwidth: Bandwidth | Sequence[Bandwidth] = ("400GiB/s", "50GiB/s"),
     latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
+    gap: Time | Sequence[Time] = NO_GAP,
     buffer: int | None = None,
-    multicast: bool = True,
+    multicast: bool = False,
+    reduce: bool = False,
 ) -> Topology:
     """Nodes of NPUs around a switch, and one rail switch for each place in a node: the paper's 2D Switch.
 
@@ -259,9 +296,19 @@ def switch_2d(
     """
     bandwidths = _per_dimension(bandwidth, 2, "bandwidth")
     latencies = _per_dimension(latency, 2, "latency")
+    gaps = _per_dimension(gap, 2, "gap")
     inside, between = (
-        switch(n, bandwidth=b, latency=a, exclusive=exclusive, buffer=buffer, multicast=multicast)
-        for n, b, a in zip((npus_per_node, nodes), bandwidths, latencies, strict=True)
+        switch(
+            n,
+            bandwidth=b,
+            latency=a,
+            exclusive=exclusive,
+            gap=g,
+            buffer=buffer,
+            multicast=multicast,
+            reduce=reduce,
+        )
+        for n, b, a, g in zip((npus_per_node, nodes), bandwidths, latencies, gaps, strict=True)
     )
     # The last dimension runs fastest, so that the NPUs of a node follow each other.
     return product(between, inside, name=f"switch2d:{npus_per_node}x{nodes}")
@@ -275,8 +322,10 @@ def leaf_spine(
     bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
     latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
+    gap: Time | Sequence[Time] = NO_GAP,
     buffer: int | None = None,
-    multicast: bool = True,
+    multicast: bool = False,
+    reduce: bool = False,
 ) -> Topology:
     """A two-level tree: NPUs on leaf switches, every leaf joined to every spine.
 
@@ -297,9 +346,9 @@ def leaf_spine(
     to_spine = [(npus + i, first_spine + j) for i in range(leaves) for j in range(spines)]
     # Switches are numbered as they are listed: leaves, then spines, as the pairs above have it.
     labels = [f"leaf{i}" for i in range(leaves)] + [f"spine{i}" for i in range(spines)]
-    hubs = [Switch(label, buffer, multicast) for label in labels]
+    hubs = [Switch(label, buffer, multicast, reduce) for label in labels]
     name = f"leaf-spine:{leaves}x{npus_per_leaf}x{spines}"
-    return _joined(name, npus, [to_leaf, to_spine], bandwidth, latency, exclusive, hubs)
+    return _joined(name, npus, [to_leaf, to_spine], bandwidth, latency, exclusive, gap, hubs)
 
 
 def fat_tree(
@@ -308,8 +357,10 @@ def fat_tree(
     bandwidth: Bandwidth = BANDWIDTH,
     latency: Time = LATENCY,
     exclusive: bool = False,
+    gap: Time = NO_GAP,
     buffer: int | None = None,
-    multicast: bool = True,
+    multicast: bool = False,
+    reduce: bool = False,
 ) -> Topology:
     """The three-level fat tree of switches with ``arity`` ports: ``arity ** 3 / 4`` NPUs at full bisection bandwidth.
 
@@ -337,8 +388,8 @@ def fat_tree(
             pairs += [(middle + pod * half + a, core + a * half + b) for b in range(half)]
     levels = {"edge": arity * half, "middle": arity * half, "core": half * half}
     labels = [f"{level}{i}" for level, count in levels.items() for i in range(count)]
-    hubs = [Switch(label, buffer, multicast) for label in labels]
-    return _joined(f"fat-tree:{arity}", npus, [pairs], bandwidth, latency, exclusive, hubs)
+    hubs = [Switch(label, buffer, multicast, reduce) for label in labels]
+    return _joined(f"fat-tree:{arity}", npus, [pairs], bandwidth, latency, exclusive, gap, hubs)
 
 
 def dragonfly(
@@ -349,8 +400,10 @@ def dragonfly(
     bandwidth: Bandwidth | Sequence[Bandwidth] = BANDWIDTH,
     latency: Time | Sequence[Time] = LATENCY,
     exclusive: bool = False,
+    gap: Time | Sequence[Time] = NO_GAP,
     buffer: int | None = None,
-    multicast: bool = True,
+    multicast: bool = False,
+    reduce: bool = False,
 ) -> Topology:
     """Groups of fully connected routers, and one link between every two groups, spread evenly over their routers.
 
@@ -380,9 +433,11 @@ def dragonfly(
         router_b = (a - b - 1) % groups % routers_per_group
         between.append((first[a] + router_a, first[b] + router_b))
     labels = [f"router{g}.{r}" for g in range(groups) for r in range(routers_per_group)]
-    hubs = [Switch(label, buffer, multicast) for label in labels]
+    hubs = [Switch(label, buffer, multicast, reduce) for label in labels]
     name = f"dragonfly:{groups}x{routers_per_group}x{npus_per_router}"
-    return _joined(name, npus, [to_router, inside, between], bandwidth, latency, exclusive, hubs)
+    return _joined(
+        name, npus, [to_router, inside, between], bandwidth, latency, exclusive, gap, hubs
+    )
 
 
 def _joined(
@@ -392,16 +447,18 @@ def _joined(
     bandwidth: Bandwidth | Sequence[Bandwidth],
     latency: Time | Sequence[Time],
     exclusive: bool,
+    gap: Time | Sequence[Time],
     switches: Sequence[Switch] = (),
 ) -> Topology:
-    """Join pairs of devices in both directions; every level of them has its own bandwidth and latency."""
+    """Join pairs of devices in both directions; every level of them has its own bandwidth, latency and gap."""
     bandwidths = _per_dimension(bandwidth, len(levels), "bandwidth")
     latencies = _per_dimension(latency, len(levels), "latency")
+    gaps = _per_dimension(gap, len(levels), "gap")
     links = []
-    for pairs, speed, delay in zip(levels, bandwidths, latencies, strict=True):
+    for pairs, speed, delay, pause in zip(levels, bandwidths, latencies, gaps, strict=True):
         for a, b in pairs:
-            links.append(Link(a, b, speed, delay, exclusive))
-            links.append(Link(b, a, speed, delay, exclusive))
+            links.append(Link(a, b, speed, delay, exclusive, pause))
+            links.append(Link(b, a, speed, delay, exclusive, pause))
     return Topology.from_links(npus, links, switches, name=name)
 
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
     """Return the network as a graph whose nodes are device numbers; absent devices are left out.
 
-    Nodes have ``name`` and ``kind`` (``"npu"`` or ``"switch"``), switches also ``buffer`` and ``multicast``. Edges
-    have ``bandwidth`` (bytes per second), ``latency`` (picoseconds), ``exclusive``, and the number of their ``link``.
+    Nodes have ``name`` and ``kind`` (``"npu"`` or ``"switch"``), switches also ``buffer``, ``multicast`` and
+    ``reduce``. Edges have ``bandwidth`` (bytes per second), ``latency`` and ``gap`` (picoseconds), ``exclusive``, and the
+    number of their ``link``.
 
     Examples
     --------
@@ -39,6 +40,7 @@ def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
             about["kind"] = "switch"
             about["buffer"] = int(topology.buffer[device]) or None
             about["multicast"] = bool(topology.multicast[device])
+            about["reduce"] = bool(topology.reduce[device])
         if topology.kind[device] != ABSENT:
             graph.add_node(device, **about)
     for link in range(topology.num_links):
@@ -48,6 +50,7 @@ def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
             bandwidth=BytesPerSecond(topology.bandwidth[link]),
             latency=Picoseconds(topology.latency[link]),
             exclusive=bool(topology.exclusive[link]),
+            gap=Picoseconds(topology.gap[link]),
             link=link,
         )
     return graph
@@ -59,7 +62,7 @@ def from_networkx(
     """Read any networkx graph; an undirected edge becomes a link in each direction.
 
     NPUs are numbered in the order of the nodes, switches (``switch=True`` or ``kind="switch"``, optionally with
-    ``buffer`` and ``multicast``) follow them. Parallel edges stay parallel links.
+    ``buffer``, ``multicast`` and ``reduce``) follow them. Parallel edges stay parallel links.
 
     Parameters
     ----------
@@ -84,7 +87,8 @@ def from_networkx(
     for node, data in nodes.items():
         if data.get("switch") or data.get("kind") == "switch":
             name = _name(node, data, "switch")
-            hubs[node] = Switch(name, data.get("buffer"), data.get("multicast", True))
+            abilities = {key: bool(data.get(key, False)) for key in ("multicast", "reduce")}
+            hubs[node] = Switch(name, data.get("buffer"), **abilities)
         else:
             npus.append(node)
     numbers = {node: number for number, node in enumerate([*npus, *hubs])}
@@ -103,10 +107,11 @@ def from_networkx(
                 )
         speed = parse(BytesPerSecond, data[bandwidth], f"{bandwidth} of {where}")
         delay = parse(Picoseconds, data[latency], f"{latency} of {where}")
+        gap = parse(Picoseconds, data.get("gap", Picoseconds(0)), f"gap of {where}")
         exclusive = bool(data.get("exclusive", False))
-        links.append(Link(numbers[a], numbers[b], speed, delay, exclusive))
+        links.append(Link(numbers[a], numbers[b], speed, delay, exclusive, gap))
         if not graph.is_directed():
-            links.append(Link(numbers[b], numbers[a], speed, delay, exclusive))
+            links.append(Link(numbers[b], numbers[a], speed, delay, exclusive, gap))
     # A graph has no absent NPUs. Where some were, what is left is no grid.
     shape = tuple(graph.graph.get("shape", ()))
     return Topology.from_links(

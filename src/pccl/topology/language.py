@@ -1,6 +1,6 @@
 """Topologies in one line, as typed on a command line: ``torus:8x8x8@50GB/s,500ns``.
 
-The grammar is ``name[:AxBxC][,option=value...][@bandwidth[,latency]]...``; `` x `` between two such texts is their
+The grammar is ``name[:AxBxC][,option=value...][@bandwidth[,latency[,gap]]]...``; `` x `` between two such texts is their
 product. One table, :func:`zoo`, lists the names; what each accepts is read off the signature of the function that
 builds it.
 """
@@ -194,12 +194,14 @@ def _read_speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str
         )
     pairs = []
     for part in parts:
-        bandwidth, *rest = (word.strip() for word in part.split(","))
-        if len(rest) > 1:
+        given = [word.strip() for word in part.split(",")]
+        if len(given) > len(_QUANTITIES):
             raise TopologyError(
-                f"'@{part}' is not '@bandwidth' or '@bandwidth,latency' (options go before the first '@')"
+                f"'@{part}' is not '@bandwidth', '@bandwidth,latency' or '@bandwidth,latency,gap' "
+                "(options go before the first '@')"
             )
-        pairs.append((bandwidth, rest[0] if rest else generators.LATENCY))
+        usual = ("", generators.LATENCY, generators.NO_GAP)
+        pairs.append((*given, *usual[len(given) :]))
     # From a pair for each part to all bandwidths, and all latencies.
     values = pairs[0] if len(pairs) == 1 else zip(*pairs, strict=True)
     return dict(zip(_QUANTITIES, values, strict=True))
@@ -225,10 +227,10 @@ def _quantity(value: str, name: str) -> str:
 
 
 # How the values of options are read; all others are numbers.
-_QUANTITIES = {"bandwidth": "50GB/s", "latency": "500ns"}
+_QUANTITIES = {"bandwidth": "50GB/s", "latency": "500ns", "gap": "50ns"}
 _READERS: Mapping[str, Callable[[str, str], Any]] = {
     **dict.fromkeys(_QUANTITIES, _quantity),
-    **dict.fromkeys(("wrap", "unidirectional", "exclusive", "multicast"), _yes_no),
+    **dict.fromkeys(("wrap", "unidirectional", "exclusive", "multicast", "reduce"), _yes_no),
 }
 _EVERY_LINK = ("every link",)
 _EACH_DIMENSION = ("each dimension",)
@@ -241,7 +243,7 @@ _ZOO = {entry.name: entry for entry in (
     ZooEntry("ring", "N", "NPUs in a circle", "ring:8,unidirectional", _EVERY_LINK, generators.ring),
     ZooEntry("fully-connected", "N", "every pair of NPUs joined", "fully-connected:8",
              _EVERY_LINK, generators.fully_connected),
-    ZooEntry("switch", "N", "NPUs around one switch", "switch:8,buffer=4,multicast=no",
+    ZooEntry("switch", "N", "NPUs around one switch", "switch:8,multicast=yes,reduce=yes",
              _EVERY_LINK, generators.switch),
     ZooEntry("mesh", "AxBx...", "a product of lines", "mesh:8x8", _EACH_DIMENSION, generators.mesh),
     ZooEntry("torus", "AxBx...", "a product of rings", "torus:8x8x8@50GB/s,500ns",

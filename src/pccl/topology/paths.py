@@ -60,6 +60,7 @@ def unroll_switches(topology: Topology) -> Topology:
         "latency": [topology.latency[way].sum() for way in ways],
         "bandwidth": [share[way].min() for way in ways],
         "exclusive": [topology.exclusive[way].any() for way in ways],
+        "gap": [topology.gap[way].max() for way in ways],
     }
     is_npu = topology.kind == NPU
     own = is_npu[topology.src] & is_npu[topology.dst]
