@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pccl._arrays import Bools, Column, Floats, Indices, Ints, stable_order
+from pccl._arrays import Bools, Column, Floats, Indices, Ints, inverse, stable_order
 from pccl._version import __version__
 from pccl.algorithm.bound import Bound
 from pccl.collective import Collective, Conditions, compile_conditions
@@ -42,6 +42,9 @@ class Transfers:
         When the first byte enters the link, in picoseconds.
     reduce
         Whether the receiver adds the chunk to what it holds; otherwise it keeps a copy.
+    follows
+        The transfer that brought the message that this one sends on, where a switch passes messages on one by one; -1
+        elsewhere. Empty if no switch does so.
     """
 
     topology: Topology
@@ -50,6 +53,7 @@ class Transfers:
     link: Indices
     start: Ints
     reduce: Bools
+    follows: Indices
 
     @classmethod
     def of(
@@ -60,8 +64,12 @@ class Transfers:
         link: ArrayLike,
         start: ArrayLike,
         reduce: ArrayLike = False,
+        follows: ArrayLike | None = None,
     ) -> Transfers:
-        """Return transfers in order; columns may come in any order, and `reduce` once for all of them."""
+        """Return transfers in order; columns may come in any order, and `reduce` once for all of them.
+
+        Without `follows`, switches that pass messages on do so first in, first out.
+        """
         given = {"chunk": chunk, "link": link, "start": start}
         columns = [_whole_numbers(values, name) for name, values in given.items()]
         added = np.asarray(reduce)
@@ -74,11 +82,27 @@ class Transfers:
         _refuse_unknown(columns[1], "link", topology.num_links)
         dtypes = (np.int32, np.int32, np.int64, np.bool_)
         columns = list(map(np.ascontiguousarray, columns, dtypes))
+        order = _order_of(*columns[:3], len(conditions))
+        if order is not None:
+            columns = [column[order] for column in columns]
+        if not topology.plain:
+            columns.append(np.empty(0, np.int32))
+        elif follows is None:
+            columns.append(_first_in_first_out(cls(topology, conditions, *columns, columns[0])))
+        else:
+            columns.append(_renumbered(follows, order, len(columns[0])))
         # Views are made read-only, so that the columns of the caller stay as they are.
-        columns = [column.view() for column in _in_order(columns, len(conditions))]
+        columns = [column.view() for column in columns]
         for column in columns:
             column.setflags(write=False)
         return cls(topology, conditions, *columns)
+
+    def timed(self, start: Ints) -> Transfers:
+        """Return the same transfers with other starts."""
+        follows = self.follows if self.topology.plain else None
+        return Transfers.of(
+            self.topology, self.conditions, self.chunk, self.link, start, self.reduce, follows
+        )
 
     def __len__(self) -> int:
         return len(self.chunk)
@@ -130,6 +154,26 @@ class Transfers:
         """When the receiver has the whole chunk."""
         return self.start + self.topology.latency[self.link] + self.transmission
 
+    @property
+    def first_in_first_out(self) -> bool:
+        """Whether switches that pass messages on keep the order of the messages of a chunk."""
+        return not self.topology.plain or np.array_equal(self.follows, _first_in_first_out(self))
+
+    @cached_property
+    def comes_to_pass(self) -> Bools:
+        """Whether the receiver is a switch that passes this message on as it is."""
+        return self._passes(self.dst)
+
+    @cached_property
+    def passes_on(self) -> Bools:
+        """Whether the sender is a switch that passes this message on as it came."""
+        return self._passes(self.src)
+
+    def _passes(self, device: Indices) -> Bools:
+        """A switch passes partial sums on if it cannot add them, and anything else if it cannot multiply it."""
+        topology = self.topology
+        return np.where(self.reduce, ~topology.reduce[device], ~topology.multicast[device])
+
     @cached_property
     def link_busy(self) -> Ints:
         """Per link of the topology: for how long it is held in all."""
@@ -172,6 +216,7 @@ class Algorithm:
         start: ArrayLike,
         reduce: ArrayLike = False,
         *,
+        follows: ArrayLike | None = None,
         provenance: Provenance | None = None,
         bound: Bound | None = None,
         conditions: Conditions | None = None,
@@ -179,7 +224,7 @@ class Algorithm:
         """Put transfers in order and join them with what they are for; columns may come in any order."""
         if conditions is None:
             conditions = compile_conditions(topology, collectives)
-        transfers = Transfers.of(topology, conditions, chunk, link, start, reduce)
+        transfers = Transfers.of(topology, conditions, chunk, link, start, reduce, follows)
         return cls(topology, tuple(collectives), transfers, provenance or Provenance(), bound)
 
     @property
@@ -210,7 +255,7 @@ class Algorithm:
             and self.topology == other.topology
             and all(
                 np.array_equal(getattr(self.transfers, name), getattr(other.transfers, name))
-                for name in ("chunk", "link", "start", "reduce")
+                for name in ("chunk", "link", "start", "reduce", "follows")
             )
         )
 
@@ -291,17 +336,16 @@ def _refuse_unknown(column: Column, name: str, limit: int) -> None:
         raise VerificationError(f"transfer {row}: there is no {name} {column[row]}, only {limit}")
 
 
-def _in_order(columns: list[Column], chunks: int) -> list[Column]:
-    """Sort by chunk, start and link; usually the transfers of a chunk are in order already."""
-    if _is_in_order(*columns[:3]):
-        return columns
+def _order_of(chunk: Column, link: Column, start: Column, chunks: int) -> Ints | None:
+    """The order by chunk, start and link; None if that is how they are, as usual."""
+    if _is_in_order(chunk, link, start):
+        return None
     # Keeps the order within chunks and takes linear time; the general sort comes last.
-    by_chunk = stable_order(columns[0], chunks)
-    columns = [column[by_chunk] for column in columns]
-    if _is_in_order(*columns[:3]):
-        return columns
-    order = np.lexsort((columns[1], columns[2], columns[0]))
-    return [column[order] for column in columns]
+    by_chunk = stable_order(chunk, chunks)
+    # Usually the transfers of a chunk are in order already, which is cheaper to see than to sort.
+    if _is_in_order(chunk[by_chunk], link[by_chunk], start[by_chunk]):
+        return by_chunk
+    return np.lexsort((link, start, chunk))
 
 
 def _is_in_order(chunk: Column, link: Column, start: Column) -> bool:
@@ -309,3 +353,37 @@ def _is_in_order(chunk: Column, link: Column, start: Column) -> bool:
     same_start = start[1:] == start[:-1]
     later = (start[1:] > start[:-1]) | (same_start & (link[1:] >= link[:-1]))
     return bool(np.all((chunk[1:] > chunk[:-1]) | (same_chunk & later)))
+
+
+def _renumbered(follows: ArrayLike, order: Ints | None, count: int) -> Indices:
+    """Rows of the caller as rows in order."""
+    given = _whole_numbers(follows, "follows")
+    if len(given) != count:
+        raise VerificationError(f"the follows column has {len(given)} entries for {count} transfers")
+    outside = (given < -1) | (given >= count)
+    if np.any(outside):
+        row = int(np.argmax(outside))
+        raise VerificationError(f"transfer {row} follows {given[row]}; there is no such transfer")
+    if order is None:
+        return np.ascontiguousarray(given, np.int32)
+    place = inverse(order)
+    moved = given[order]
+    return np.where(moved >= 0, place[moved], -1).astype(np.int32)
+
+
+def _first_in_first_out(transfers: Transfers) -> Indices:
+    """What each transfer out of a switch that passes messages on sends: of a chunk, the first to come leaves first."""
+    t = transfers
+    into = np.flatnonzero(t.comes_to_pass)
+    out = np.flatnonzero(t.passes_on)
+    into = into[np.lexsort((t.arrival[into], t.reduce[into], t.chunk[into], t.dst[into]))]
+    out = out[np.lexsort((t.start[out], t.reduce[out], t.chunk[out], t.src[out]))]
+    # Which switch, chunk and kind of message; the n-th out of them is the n-th that came in.
+    key_in = (t.dst[into] * np.int64(len(t.conditions)) + t.chunk[into]) * 2 + t.reduce[into]
+    key_out = (t.src[out] * np.int64(len(t.conditions)) + t.chunk[out]) * 2 + t.reduce[out]
+    number = np.arange(len(out)) - np.searchsorted(key_out, key_out)
+    place = np.searchsorted(key_in, key_out) + number
+    there = place < np.searchsorted(key_in, key_out, side="right")
+    follows = np.full(len(t), -1, np.int32)
+    follows[out[there]] = into[place[there]]
+    return follows

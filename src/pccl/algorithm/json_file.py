@@ -7,6 +7,7 @@ document is loaded, those may be missing, and are checked where they are given.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -32,6 +33,7 @@ class _Transfers(msgspec.Struct, forbid_unknown_fields=True):
     link: list[_Whole]
     start_ps: list[_Whole]
     reduce: list[bool]
+    follows: list[_Whole] | None = None
     src: list[_Whole] | None = None
     dst: list[_Whole] | None = None
     arrival_ps: list[_Whole] | None = None
@@ -52,7 +54,8 @@ def save_json(algorithm: Algorithm, path: str | Path) -> None:
             file.write(f'"{name}": {json.dumps(value, default=int)},\n'.encode())
         file.write(b'"transfers": {')
         comma = b"\n"
-        for name, attribute in (_GIVEN | _DERIVED).items():
+        follows = {"follows": "follows"} if algorithm.topology.plain else {}
+        for name, attribute in (_GIVEN | follows | _DERIVED).items():
             column = getattr(algorithm.transfers, attribute).tolist()
             file.write(b'%s"%s": %s' % (comma, name.encode(), msgspec.json.encode(column)))
             comma = b",\n"
@@ -71,7 +74,7 @@ def load_json(path: Path) -> Algorithm:
 
 def _algorithm(document: _Document) -> Algorithm:
     given: dict[str, Column] = {}
-    for name in (*_GIVEN, *_DERIVED):
+    for name in (*_GIVEN, "follows", *_DERIVED):
         values = getattr(document.transfers, name)
         if values is not None:
             given[name] = np.array(values, np.bool_ if name == "reduce" else np.int64)
@@ -81,10 +84,15 @@ def _algorithm(document: _Document) -> Algorithm:
             raise FormatError(
                 f"column {name!r} has {len(column)} entries, column 'chunk' has {count}"
             )
+    topology = topology_from_dict(document.topology)
+    if document.all_switches_can:
+        able = np.ones(topology.num_devices, np.bool_)
+        topology = replace(topology, multicast=able, reduce=able)
     algorithm = Algorithm.build(
-        topology_from_dict(document.topology),
+        topology,
         document.read_collectives(),
         *(given[name] for name in _GIVEN),
+        follows=given.get("follows"),
         **document.knowledge(),
     )
     # Rows of the document in the order of the algorithm.

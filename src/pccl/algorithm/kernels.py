@@ -45,6 +45,8 @@ def first_overlap(order: Ints, link: Indices, start: Ints, hold: Ints) -> int:
 @kernel
 def check_copies(
     moves: Moves,
+    follows: Indices,
+    passing: Bools,
     chunks: Ints,
     source: Ints,
     wanted_first: Ints,
@@ -67,10 +69,14 @@ def check_copies(
         for i in range(moves.first[chunk], moves.first[chunk + 1]):
             src = moves.src[i]
             dst = moves.dst[i]
-            if seen[src] != mark:
-                return SENDER_HAS_NONE, i, -1
-            if since[src] > moves.start[i]:
-                return SENDER_HAS_NONE, i, since[src]
+            # A message that is passed on has been followed so far already.
+            if follows[i] < 0:
+                if seen[src] != mark:
+                    return SENDER_HAS_NONE, i, -1
+                if since[src] > moves.start[i]:
+                    return SENDER_HAS_NONE, i, since[src]
+            if passing[i]:
+                continue
             # A chunk may come more than once; a device has it from the first time on.
             if seen[dst] != mark or since[dst] > moves.arrival[i]:
                 seen[dst] = mark
@@ -83,10 +89,14 @@ def check_copies(
 
 @kernel
 def check_sums(
-    moves: Moves, by_arrival: Ints, chunks: Ints, source_first: Ints, source: Indices, wanted_first: Ints,
+    moves: Moves, follows: Indices, passing: Bools, gives_away: Bools, by_arrival: Ints,
+    chunks: Ints, source_first: Ints, source: Indices, wanted_first: Ints,
     wanted: Indices, held: Bits, flying: Bits, full: Bits,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Follow chunks that reduce, as sets of contributions (one bit each). Returns as `check_copies` does."""
+    """Follow chunks that reduce, as sets of contributions (one bit each). Returns as `check_copies` does.
+
+    A device that cannot multiply gives away what it sends; a message that is passed on carries what it carried before.
+    """
     for k in range(len(chunks)):
         chunk = chunks[k]
         held[:] = 0
@@ -105,16 +115,25 @@ def check_sums(
             lands = by_arrival[landing]
             if leaving < last and moves.start[leaving] < moves.arrival[lands]:
                 anything = np.uint64(0)
+                sender = moves.src[leaving]
                 for w in range(len(full)):
+                    if follows[leaving] >= 0:
+                        flying[leaving - first, w] = flying[follows[leaving] - first, w]
+                    else:
                     # It carries what its sender has now, whatever is added there while it is under
                     # way.
-                    flying[leaving - first, w] = held[moves.src[leaving], w]
-                    anything |= held[moves.src[leaving], w]
+                        flying[leaving - first, w] = held[sender, w]
+                        if gives_away[sender]:
+                            held[sender, w] = 0
+                    anything |= flying[leaving - first, w]
                 if anything == 0:
                     return SENDER_HAS_NONE, leaving, -1
                 leaving += 1
                 continue
             dst = moves.dst[lands]
+            if passing[lands]:
+                landing += 1
+                continue
             for w in range(len(full)):
                 new = flying[lands - first, w]
                 old = held[dst, w]

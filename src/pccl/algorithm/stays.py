@@ -1,7 +1,8 @@
 """Chunks in switches with finite buffers: from when until when each one stays.
 
-A stay lasts from the first byte received to the last byte sent, as the verifier counts it: several partial sums that
-come in for one sum share a stay, and a whole chunk that comes in after an earlier copy was sent on begins another.
+A stay lasts from the first byte received to the last byte sent, as the verifier counts it: a message that is only
+passed on stays by itself. Several partial sums that a switch adds to one sum share a stay, and a whole chunk that comes in
+after an earlier copy was sent on begins another.
 """
 
 from __future__ import annotations
@@ -49,20 +50,27 @@ def find_stays(transfers: Transfers, world: Topology) -> Stays:
     row = np.concatenate([into, out])
     if not len(row):
         return Stays(row, row, row, (row, row), (row, row))
+    # Which message it is, where messages are passed on one by one: that of the transfer that brings it; -1 elsewhere.
+    message = np.full(len(row), -1, np.int64)
+    if len(t.follows):
+        message[: len(into)] = np.where(t.comes_to_pass[into], into, -1)
+        message[len(into) :] = t.follows[out]
     # Comings and goings by switch, chunk and when they begin; of those at one moment, goings first.
     comes = np.arange(len(row)) < len(into)
     # At the receiver a transfer begins when its first byte comes in, a latency after its start.
     begin = t.start[row] + np.where(comes, t.topology.latency[t.link[row]], 0)
     switch = np.where(comes, t.dst[row], t.src[row])
-    order = np.lexsort((comes, begin, t.chunk[row], switch))
+    order = np.lexsort((comes, begin, message, t.chunk[row], switch))
     row = row[order]
     comes = comes[order]
     begin = begin[order]
     switch = switch[order]
+    message = message[order]
     end = begin + t.transmission[row]
     chunk = t.chunk[row]
-    # Of another switch or chunk than the one before.
-    another = np.append(True, (switch[1:] != switch[:-1]) | (chunk[1:] != chunk[:-1]))
+    # Of another switch, chunk or message than the one before.
+    changes = (switch[1:] != switch[:-1]) | (chunk[1:] != chunk[:-1])
+    another = np.append(True, changes | (message[1:] != message[:-1]))
     # A whole chunk that has come in before anything else happens to it opens a stay, if it was sent on before.
     copied = comes & ~t.reduce[row]
     undisturbed = np.append(another[1:] | (end[:-1] <= begin[1:]), True)

@@ -23,11 +23,14 @@ from pccl.algorithm.core import Algorithm, Provenance
 from pccl.collective import Collective, collective_from_dict, compile_conditions
 from pccl.errors import FormatError, PcclError
 from pccl.topology import Topology
+from pccl.topology.core import DEVICE_COLUMNS, LINK_COLUMNS
 from pccl.units import Picoseconds
 
-_TOPOLOGY = ("kind", "buffer", "multicast", "src", "dst", "latency", "bandwidth", "exclusive")
+_TOPOLOGY = (*DEVICE_COLUMNS, *LINK_COLUMNS)
 _COLUMNS = [f"topology_{name}" for name in _TOPOLOGY]
 _COLUMNS += ["transfers_per_chunk", "link", "start", "reduce"]
+# Columns that are written only where they say more than what is usual.
+_FOLLOWS = "follows"
 # No clock in the archive: equal algorithms of equal provenance give equal bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 # Ours inflate three- to fivefold. What claims to inflate far more would only fill the memory.
@@ -38,7 +41,9 @@ _ALWAYS_FINE = 2**26
 # --- what every file says of an algorithm, beside its network and its columns -----------------------------------------
 
 _FORMAT = "pccl-algorithm"
-_VERSION = 1
+# In version 1 all switches could multiply and add, and messages cost nothing.
+_VERSION = 2
+_ALL_SWITCHES_CAN = 1
 
 
 class _Made(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,6 +69,11 @@ class Header(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     collectives: list[dict[str, Any]]
     provenance: _Made = msgspec.field(default_factory=_Made)
     bound: _Proven | None = None
+
+    @property
+    def all_switches_can(self) -> bool:
+        """Whether the file was written when switches could do everything, and said nothing about it."""
+        return self.version == _ALL_SWITCHES_CAN
 
     def read_collectives(self) -> list[Collective]:
         """Return what the algorithm is for."""
@@ -100,8 +110,10 @@ def check_header(said: dict[str, Any], path: Path, other: str) -> None:
         raise FormatError(f"{path} is not {other}")
     # True would equal 1.
     version = said.get("version")
-    if type(version) is not int or version != _VERSION:
-        raise FormatError(f"{path} has version {version!r}; this pccl reads version {_VERSION}")
+    if type(version) is not int or not 1 <= version <= _VERSION:
+        raise FormatError(
+            f"{path} has version {version!r}; this pccl reads versions 1 to {_VERSION}"
+        )
 
 
 # --- the .pccl file ---------------------------------------------------------------------------------------------------
@@ -143,7 +155,10 @@ def save(algorithm: Algorithm, path: str | Path) -> None:
         transfers.reduce,
     ]
     contents = {"header.json": json.dumps(header, indent=1, default=int).encode()}
-    for name, column in zip(_COLUMNS, columns, strict=True):
+    named = dict(zip(_COLUMNS, columns, strict=True))
+    if not transfers.first_in_first_out:
+        named[_FOLLOWS] = transfers.follows
+    for name, column in named.items():
         content = io.BytesIO()
         np.lib.format.write_array(content, _narrow(column), allow_pickle=False)
         contents[f"{name}.npy"] = content.getvalue()
@@ -211,10 +226,12 @@ def _read_header(archive: zipfile.ZipFile, path: Path) -> _Header:
 
 
 def _algorithm(header: _Header, columns: dict[str, Column]) -> Algorithm:
+    if header.all_switches_can:
+        columns = _with_able_switches(columns)
     for name in (*_COLUMNS, *columns):
         if name not in columns:
             raise FormatError(f"column {name!r} is missing")
-        if name not in _COLUMNS:
+        if name not in (*_COLUMNS, _FOLLOWS):
             raise FormatError(f"this pccl knows no column {name!r}")
         if columns[name].ndim != 1 or columns[name].dtype.kind not in "biu":
             raise FormatError(f"column {name!r} is not a list of whole numbers")
@@ -241,9 +258,25 @@ def _algorithm(header: _Header, columns: dict[str, Column]) -> Algorithm:
         columns["link"],
         start.astype(np.int64) * unit,
         columns["reduce"],
+        follows=columns.get(_FOLLOWS),
         conditions=conditions,
         **header.knowledge(),
     )
+
+
+def _with_able_switches(columns: dict[str, Column]) -> dict[str, Column]:
+    """The columns of a file of version 1, with those that came later.
+
+    A switch that was said to be without multicast still copied and added, over one link after another.
+    """
+    added = {}
+    if "topology_kind" in columns:
+        added = dict.fromkeys(
+            ("topology_multicast", "topology_reduce"), np.ones(len(columns["topology_kind"]), np.bool_)
+        )
+    if "topology_src" in columns:
+        added["topology_gap"] = np.zeros(len(columns["topology_src"]), np.int64)
+    return columns | added
 
 
 def _topology(about: _About, columns: dict[str, Column]) -> Topology:

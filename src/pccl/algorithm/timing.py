@@ -5,8 +5,6 @@ order. Where switches have limits it also waits
 
 - for a place in a finite buffer: places are handed on from stay to stay in the planned order, so that a switch never
   holds more chunks than it has places;
-- for the sending of the same chunk that is planned before it, from a switch that sends over one link at a time;
-  and likewise for the partial sum that is planned to come in before it;
 - for the beginning of every sending of an earlier stay of the same chunk, so that stays remain what they are: all
   transfers of a stay then still come before those of the next, the last of them being one that sends.
 
@@ -80,7 +78,7 @@ def move_up(transfers: Transfers) -> Transfers:
         start = planned_starts(t, topology, times_of(t, topology, t.transmission))
         if np.array_equal(start, t.start):
             return transfers
-        transfers = Transfers.of(topology, t.conditions, t.chunk, t.link, start, t.reduce)
+        transfers = t.timed(start)
 
 
 def find_inputs(transfers: Transfers, world: Topology) -> Inputs:
@@ -93,8 +91,10 @@ def find_inputs(transfers: Transfers, world: Topology) -> Inputs:
     forgets = world.buffer != UNLIMITED
     newest_at, chunk_at = np.full((2, world.num_devices), -1, np.int64)
     inputs = Inputs(*np.full((2, len(t)), -1, np.int64))
+    passing = t.comes_to_pass if len(t.follows) else np.empty(0, np.bool_)
     kernels.find_inputs(
-        first, by_arrival, t.src, t.dst, t.start, t.arrival, sums, forgets, newest_at, chunk_at, inputs
+        first, by_arrival, t.src, t.dst, t.start, t.arrival, sums, forgets, t.follows, passing,
+        newest_at, chunk_at, inputs,
     )  # fmt: skip
     _check_senders(t, np.flatnonzero(inputs.newest < 0))
     return inputs
@@ -146,7 +146,6 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
     edges = [
         (feeding, fed, times.travel[feeding]),
         (held, next_held, times.hold[held]),
-        *_one_way_edges(transfers, world, times),
         *_stay_edges(stays, world, times, count),
     ]
     before, after, lag = (np.concatenate(column) for column in zip(*edges, strict=True))
@@ -177,22 +176,6 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
 
 # Who is waited for, who waits, and how long after the moment of the former that of the latter may be.
 Edges = tuple[Ints, Ints, Ints]
-
-
-def _one_way_edges(transfers: Transfers, world: Topology, times: Times) -> list[Edges]:
-    """Switches without multicast send a chunk to one receiver after another, and take in partial sums likewise."""
-    t = transfers
-    sends = np.flatnonzero(~world.multicast[t.src])
-    sends = sends[np.lexsort((t.start[sends], t.chunk[sends], t.src[sends]))]
-    sent, next_sent = _neighbours(sends, t.src, t.chunk)
-    takes = np.flatnonzero(~world.multicast[t.dst] & t.reduce)
-    landing = (t.arrival - t.transmission)[takes]
-    takes = takes[np.lexsort((landing, t.chunk[takes], t.dst[takes]))]
-    taken, next_taken = _neighbours(takes, t.dst, t.chunk)
-    return [
-        (sent, next_sent, times.transmission[sent]),
-        (taken, next_taken, times.travel[taken] - times.latency[next_taken]),
-    ]
 
 
 def _stay_edges(stays: Stays, world: Topology, times: Times, count: int) -> list[Edges]:

@@ -30,12 +30,13 @@ class Waits(NamedTuple):
 @kernel
 def find_inputs(
     first: Ints, by_arrival: Ints, src: Indices, dst: Indices, start: Ints, arrival: Ints, sums: Bools, forgets: Bools,
-    newest_at: Ints, chunk_at: Ints, inputs: Inputs,
+    follows: Indices, passing: Bools, newest_at: Ints, chunk_at: Ints, inputs: Inputs,
 ) -> None:  # fmt: skip
     """Find what each transfer needs: all that is planned to be at its sender when it starts.
 
-    Of a plain chunk the first arrival is enough, unless the sender forgets what it has sent. Transfers come by chunk
-    and start, `by_arrival` by chunk and arrival.
+    Of a plain chunk the first arrival is enough, unless the sender forgets what it has sent. A message that a switch
+    only passes on is no input of anything but the transfer that follows it. Transfers come by chunk and start,
+    `by_arrival` by chunk and arrival.
     """
     for chunk in range(len(first) - 1):
         landed = first[chunk]
@@ -47,12 +48,16 @@ def find_inputs(
                 # An entry counts if it bears the number of the chunk, so that nothing is cleared in
                 # between.
                 known = chunk_at[dst[j]] == chunk
-                if sums[chunk] or forgets[dst[j]] or not known:
+                alone = len(passing) > 0 and passing[j]
+                if not alone and (sums[chunk] or forgets[dst[j]] or not known):
                     inputs.previous[j] = newest_at[dst[j]] if known else NONE
                     newest_at[dst[j]] = j
                     chunk_at[dst[j]] = chunk
                 landed += 1
-            inputs.newest[i] = newest_at[src[i]] if chunk_at[src[i]] == chunk else NONE
+            if len(follows) > 0 and follows[i] >= 0:
+                inputs.newest[i] = follows[i]
+            else:
+                inputs.newest[i] = newest_at[src[i]] if chunk_at[src[i]] == chunk else NONE
 
 
 @kernel

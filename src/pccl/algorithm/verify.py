@@ -28,8 +28,8 @@ def verify(algorithm: Algorithm) -> None:
     """Raise :class:`VerificationError`, naming the first offence, unless the algorithm is correct.
 
     Checked are: transfers use existing links while these are free; the sender has what it sends when it sends it;
-    partial sums are disjoint and complete; switches keep within their buffers and multicast limits; every destination
-    ends with what its collective promises.
+    partial sums are disjoint and complete; switches multiply and add only if they can, and keep within their buffers;
+    every destination ends with what its collective promises.
 
     Examples
     --------
@@ -47,10 +47,10 @@ def verify(algorithm: Algorithm) -> None:
     # In this order, as each relies on what those before it have found to be so.
     check.columns()
     check.links()
+    check.messages()
     check.copies()
     check.sums()
     if algorithm.topology.limited:
-        check.one_way_switches()
         check.buffers()
     check.bound(algorithm.bound)
 
@@ -69,6 +69,8 @@ class _Check:
         """Everything refers to something that exists, in the order that all else relies on."""
         t = self.transfers
         lengths = [len(column) for column in (t.chunk, t.link, t.start, t.reduce)]
+        if self.topology.plain:
+            lengths.append(len(t.follows))
         if len(set(lengths)) != 1:
             raise VerificationError(f"transfer columns differ in length: {lengths}")
         no_chunk = (t.chunk < 0) | (t.chunk >= len(self.conditions))
@@ -110,6 +112,34 @@ class _Check:
             text = f"the link is held until {until} by chunk {t.chunk[before]}"
             raise self._offence(int(order[k]), text)
 
+    def messages(self) -> None:
+        """Switches that cannot multiply or add pass every message on once, over one link, after it has come in."""
+        t = self.transfers
+        # Messages that come in to be passed on are nothing that the switch could send otherwise.
+        self.passing = np.zeros(len(t), np.bool_)
+        self.follows = np.full(len(t), -1, np.int32)
+        if not self.topology.plain:
+            return
+        self.passing = t.comes_to_pass
+        self.follows = t.follows
+        rows = np.flatnonzero(t.passes_on)
+        before = t.follows[rows]
+        strange = t.follows >= 0
+        strange[rows] = False
+        self._refuse(strange, "it follows a transfer, but its sender passes nothing on")
+        brought = (before >= 0) & (before < len(t))
+        before = np.clip(before, 0, len(t) - 1)
+        brought &= self.passing[before] & (t.dst[before] == t.src[rows])
+        brought &= (t.chunk[before] == t.chunk[rows]) & (t.reduce[before] == t.reduce[rows])
+        brought &= t.arrival[before] <= t.start[rows]
+        if not np.all(brought):
+            raise self._has_none(int(rows[np.argmin(brought)]), "to pass on at that time")
+        again = np.bincount(before, minlength=1) > 1
+        if np.any(again):
+            i = int(rows[before == np.argmax(again)][-1])
+            text = "passes on what it has passed on before; it can neither multiply nor add"
+            raise self._offence(i, f"{self._device(t.src[i])} {text}")
+
     def copies(self) -> None:
         """Chunks that do not reduce are where they are sent from, and get to where they must."""
         from pccl.algorithm import kernels
@@ -121,7 +151,7 @@ class _Check:
         since, seen = np.zeros((2, self.topology.num_devices), np.int64)
         problem, i, j = kernels.check_copies(
             kernels.Moves(self.first, t.src, t.dst, t.start, t.arrival, t.reduce),
-            chunks, source, c.destination_offsets, c.destination_ids, since, seen,
+            self.follows, self.passing, chunks, source, c.destination_offsets, c.destination_ids, since, seen,
         )  # fmt: skip
         if problem == kernels.NOT_DELIVERED:
             raise VerificationError(f"{self._whose(i)} never gets to {self._device(j)}")
@@ -145,7 +175,8 @@ class _Check:
         by_arrival = np.lexsort((t.arrival, t.chunk))
         problem, i, j = kernels.check_sums(
             kernels.Moves(self.first, t.src, t.dst, t.start, t.arrival, t.reduce),
-            by_arrival, chunks, c.source_offsets, c.source_ids, c.destination_offsets,
+            self.follows, self.passing, ~self.topology.multicast, by_arrival,
+            chunks, c.source_offsets, c.source_ids, c.destination_offsets,
             c.destination_ids, held, flying, np.zeros(words, np.uint64),
         )  # fmt: skip
         if problem == kernels.SENDER_HAS_NONE:
@@ -161,30 +192,12 @@ class _Check:
                 text = f"{receiver} would count the contribution of {owner} twice"
             raise self._offence(i, text)
 
-    def one_way_switches(self) -> None:
-        """Switches without multicast send a chunk, and take in its partial sums, over one link at a time."""
-        t = self.transfers
-        one_way = ~self.topology.multicast
-        for rows, switch, begin, verb in (
-            (one_way[t.src], t.src, t.start, "sends"),
-            (one_way[t.dst] & t.reduce, t.dst, self.landing, "takes in"),
-        ):
-            order = np.flatnonzero(rows)
-            order = order[np.lexsort((begin[order], t.chunk[order], switch[order]))]
-            before = order[:-1]
-            after = order[1:]
-            overlap = (switch[before] == switch[after]) & (t.chunk[before] == t.chunk[after])
-            overlap &= begin[after] < begin[before] + t.transmission[before]
-            if np.any(overlap):
-                i = int(after[np.argmax(overlap)])
-                text = "this chunk over two links at once, without multicast"
-                raise self._offence(i, f"{self._device(switch[i])} {verb} {text}")
-
     def buffers(self) -> None:
         """Switches hold no more chunks at once than fit: each from its first byte received to its last byte sent.
 
         A stay lasts from a reception of a chunk to its last sending. Another one begins when the chunk comes in anew
-        after a sending; unless it is a sum that adds to what is held, or is sent on before it has come in.
+        after a sending; unless it is a sum that adds to what is held, or is sent on before it has come in. Messages
+        that are passed on one by one stay one by one.
         """
         t = self.transfers
         finite = self.topology.buffer != UNLIMITED
@@ -196,15 +209,16 @@ class _Check:
         comes = np.arange(len(row)) < len(into)
         switch = np.where(comes, t.dst[row], t.src[row])
         begin = np.where(comes, self.landing[row], t.start[row])
-        # By switch, chunk and moment; of what happens at one moment, sendings first.
-        order = np.lexsort((comes, begin, t.chunk[row], switch))
+        message = np.where(comes, np.where(self.passing[row], row, -1), self.follows[row])
+        # By switch, chunk, message and moment; of what happens at one moment, sendings first.
+        order = np.lexsort((comes, begin, message, t.chunk[row], switch))
         row = row[order]
         comes = comes[order]
         switch = switch[order]
         begin = begin[order]
         end = begin + t.transmission[row]
-        chunk = t.chunk[row]
-        new = np.append(True, (switch[1:] != switch[:-1]) | (chunk[1:] != chunk[:-1]))
+        owner = np.stack([switch, t.chunk[row], message[order]])
+        new = np.append(True, np.any(owner[:, 1:] != owner[:, :-1], axis=0))
         comes_whole = comes & ~t.reduce[row]
         comes_whole[:-1] &= new[1:] | (end[:-1] <= begin[1:])
         new[1:] |= comes_whole[1:] & ~comes[:-1]

@@ -1,9 +1,7 @@
 """Compiled loops of the simulator: transfers that are served first come, first served.
 
-A transfer passes gates, one after another: the stay that it begins must have a place in the switch it goes to, then
-come the ports of switches without multicast, and last its link; when it has them all, it starts. A gate lets one
-transfer through at a time, and has a queue. No gate but a full buffer waits for anything except time, so nothing but
-full buffers can block.
+A transfer first needs a place in the switch it goes to, for the stay that it begins, and then its link. A link serves
+one transfer at a time, and has a queue. Nothing but full buffers can block, as links wait for nothing but time.
 """
 
 from __future__ import annotations
@@ -18,9 +16,9 @@ from pccl._kernels import kernel
 
 NONE = np.int64(-1)
 
-# What happens to a transfer; each opens the gate of the same number.
-SENT = 0  # its last byte has left: opens the port of the sender
-ARRIVED = 1  # its last byte is there: opens the port of the receiver
+# What happens to a transfer.
+SENT = 0  # its last byte has left
+ARRIVED = 1  # its last byte is there
 FREE = 2  # its link can serve another
 KINDS = 3
 
@@ -42,11 +40,9 @@ class Service(NamedTuple):
     start: Ints  # -1 until it starts
     heap: Ints  # [slot, (time, sequence, KINDS * transfer + what happens)]
     events: Ints  # [0]: how many wait in the heap, [1]: how many there ever were
-    # Gates: links, and behind them the ports of switches that handle a chunk over one link at a time.
     link: Indices  # per transfer
-    port: Indices  # [transfer, (of the sender, of the receiver)]: or -1; no rows if there are no ports
-    busy: Bools  # per gate
-    queues: Queues  # of transfers, per gate
+    busy: Bools  # per link
+    queues: Queues  # of transfers, per link
     # Finite buffers, and the stays that queue for a place in them.
     stay: Indices  # [transfer, (sends a chunk on from, brings a chunk for)]: or -1; no rows without finite buffers
     switch: Ints  # per stay
@@ -78,10 +74,9 @@ def serve_first_come(
         time = state.heap[slot, 0]
         transfer = state.heap[slot, 2] // KINDS
         kind = state.heap[slot, 2] % KINDS
-        gate = gate_of(state, transfer, kind)
         # Those who wait already go before those who become ready by the same event.
-        if gate >= 0:
-            open_gate(state, gate, time)
+        if kind == FREE:
+            serve_next(state, state.link[transfer], time)
         if kind == ARRIVED:
             for k in range(first[transfer], first[transfer + 1]):
                 missing[followers[k]] -= 1
@@ -94,14 +89,6 @@ def serve_first_come(
 
 
 @kernel
-def gate_of(state: Service, transfer: int, k: int) -> int:
-    """The k-th gate of a transfer, or -1."""
-    if k == FREE:
-        return state.link[transfer]
-    return state.port[transfer, k] if len(state.port) > 0 else NONE
-
-
-@kernel
 def stay_of(state: Service, transfer: int, side: int) -> int:
     """The stay of the chunk at the sender or at the receiver of a transfer, or -1."""
     return state.stay[transfer, side] if len(state.stay) > 0 else NONE
@@ -109,10 +96,10 @@ def stay_of(state: Service, transfer: int, side: int) -> int:
 
 @kernel
 def enter(state: Service, transfer: int, time: int) -> None:
-    """A transfer is ready: it goes to its gates, or waits for the stay that it begins to have a place."""
+    """A transfer is ready: it goes to its link, or waits for the stay that it begins to have a place."""
     stay = stay_of(state, transfer, ARRIVED)
     if stay < 0 or state.granted[stay]:
-        pass_gates(state, transfer, 0, time)
+        ask(state, transfer, time)
         return
     # It waits in no queue yet, so its link to the next in a queue can make a list of those who wait
     # for the stay.
@@ -136,7 +123,7 @@ def grant(state: Service, switch: int, time: int) -> None:
         while transfer >= 0:
             # The list of those who wait for the stay uses the places of the queues that they go to now.
             after = state.queues.following[transfer]
-            pass_gates(state, transfer, 0, time)
+            ask(state, transfer, time)
             transfer = after
 
 
@@ -153,21 +140,25 @@ def count_off(state: Service, stay: int, time: int) -> None:
 
 
 @kernel
-def pass_gates(state: Service, transfer: int, begin: int, time: int) -> None:
-    """Take gate after gate, from number `begin` on, until one is busy; behind the last one the transfer starts."""
+def ask(state: Service, transfer: int, time: int) -> None:
+    """Start a transfer if its link is free; otherwise it queues."""
+    link = state.link[transfer]
+    if state.busy[link]:
+        join(state.queues, link, transfer)
+    else:
+        begin(state, transfer, time)
+
+
+@kernel
+def begin(state: Service, transfer: int, time: int) -> None:
+    """Start a transfer."""
+    state.busy[state.link[transfer]] = True
     # Everybody takes gates in the same order, so that nobody waits for one who waits for him.
-    for k in range(begin, KINDS):
-        gate = gate_of(state, transfer, k)
-        if gate >= 0:
-            if state.busy[gate]:
-                join(state.queues, gate, transfer)
-                return
-            state.busy[gate] = True
     state.start[transfer] = time
     schedule(state, time + state.hold[transfer], transfer, FREE)
     schedule(state, time + state.travel[transfer], transfer, ARRIVED)
-    # Only a port or a buffer cares when the last byte has left.
-    if gate_of(state, transfer, SENT) >= 0 or stay_of(state, transfer, SENT) >= 0:
+    # Only a buffer cares when the last byte has left.
+    if stay_of(state, transfer, SENT) >= 0:
         schedule(state, time + state.transmission[transfer], transfer, SENT)
 
 
@@ -180,17 +171,12 @@ def schedule(state: Service, time: int, transfer: int, kind: int) -> None:
 
 
 @kernel
-def open_gate(state: Service, gate: int, time: int) -> None:
-    """Let the next one through."""
-    state.busy[gate] = False
-    if state.queues.first[gate] < 0:
-        return
-    transfer = leave(state.queues, gate)
+def serve_next(state: Service, link: int, time: int) -> None:
+    """A link is free, for the first of those that queue."""
+    state.busy[link] = False
+    if state.queues.first[link] >= 0:
+        begin(state, leave(state.queues, link), time)
     # It has all gates before this one, and goes on from here.
-    k = 0
-    while gate_of(state, transfer, k) != gate:
-        k += 1
-    pass_gates(state, transfer, k, time)
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pccl._arrays import Indices, Ints
+from pccl._arrays import Ints
 from pccl.algorithm import Transfers
 from pccl.algorithm.stays import find_stays
 from pccl.algorithm.timing import Times, find_followers, find_inputs
@@ -22,29 +22,26 @@ def first_come_starts(
     They wait for what is planned to be at their senders, unless `inputs` says for what else.
 
     A chunk that goes to a switch with a finite buffer first gets a place there, which it keeps until its last byte has
-    been sent on; from a switch without multicast it leaves over one link after another. Chunks may block each other,
-    each holding a place and waiting for another one: that is an error.
+    been sent on. Chunks may block each other, each holding a place and waiting for another one: that is an error.
     """
     count = len(transfers)
-    port, gates = _ports(transfers, world)
     stays = find_stays(transfers, world)
     out, out_stay = stays.out
     into, in_stay = stays.into
     stay = np.full((count if len(stays) else 0, 2), -1, np.int32)
     stay[out, 0] = out_stay
     stay[into, 1] = in_stay
-    sends = sum(int(np.count_nonzero(table[:, SENT] >= 0)) for table in (port, stay))
+    sends = int(np.count_nonzero(stay[:, SENT] >= 0))
     wanted, granted = np.zeros((2, len(stays)), np.bool_)
     service = Service(
         *times,
         start=np.full(count, -1, np.int64),
-        # At any time there is at most one event for each gate, and for each arrival and sending of interest.
-        heap=np.empty((count + sends + gates + 2, 3), np.int64),
+        # At any time there is at most one event for each link, and for each arrival and sending of interest.
+        heap=np.empty((count + sends + world.num_links + 2, 3), np.int64),
         events=np.zeros(2, np.int64),
         link=transfers.link,
-        port=port,
-        busy=np.zeros(gates, np.bool_),
-        queues=_queues(gates, count),
+        busy=np.zeros(world.num_links, np.bool_),
+        queues=_queues(world.num_links, count),
         stay=stay,
         switch=stays.switch,
         left=np.bincount(np.concatenate([in_stay, out_stay]), minlength=len(stays)),
@@ -71,25 +68,7 @@ def first_come_starts(
     return service.start
 
 
-def _ports(transfers: Transfers, world: Topology) -> tuple[Indices, int]:
-    """The ports of switches without multicast, for each chunk that leaves or adds; and the number of all gates."""
-    t = transfers
-    gates = world.num_links
-    port = np.full((len(t) if world.limited else 0, 2), -1, np.int32)
-    one_way = ~world.multicast & world.limited
-    for side, device, passes in (
-        (0, t.src, one_way[t.src]),
-        (1, t.dst, one_way[t.dst] & t.reduce),
-    ):
         # A port is a switch and a chunk: other chunks may leave the same switch at the same time.
-        rows = np.flatnonzero(passes)
-        keys = device[rows] * np.int64(len(t.conditions)) + t.chunk[rows]
-        ports, number = np.unique(keys, return_inverse=True)
-        port[rows, side] = gates + number.reshape(-1)
-        gates += len(ports)
-    return port, gates
-
-
 def _queues(places: int, members: int) -> Queues:
     first, last = np.full((2, places), -1, np.int64)
     return Queues(first, last, np.full(members, -1, np.int64))

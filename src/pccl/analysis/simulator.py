@@ -152,10 +152,9 @@ class Simulation:
     def to_algorithm(self) -> Algorithm:
         """The algorithm with the simulated starts as its plan."""
         made = self.algorithm.provenance
-        t = self.algorithm.transfers
         return replace(
             self.algorithm,
-            transfers=Transfers.of(t.topology, t.conditions, t.chunk, t.link, self.start, t.reduce),
+            transfers=self.algorithm.transfers.timed(self.start),
             provenance=replace(made, method=f"{made.method}, timed by {self.discipline}"),
             bound=None,
         )

@@ -21,8 +21,8 @@ def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
     """Return the network as a graph whose nodes are device numbers; absent devices are left out.
 
     Nodes have ``name`` and ``kind`` (``"npu"`` or ``"switch"``), switches also ``buffer``, ``multicast`` and
-    ``reduce``. Edges have ``bandwidth`` (bytes per second), ``latency`` and ``gap`` (picoseconds), ``exclusive``, and the
-    number of their ``link``.
+    ``reduce``. Edges have ``bandwidth`` (bytes per second), ``latency`` and ``gap`` (picoseconds), ``exclusive``, and
+    the number of their ``link``.
 
     Examples
     --------

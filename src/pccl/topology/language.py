@@ -1,7 +1,7 @@
 """Topologies in one line, as typed on a command line: ``torus:8x8x8@50GB/s,500ns``.
 
-The grammar is ``name[:AxBxC][,option=value...][@bandwidth[,latency[,gap]]]...``; `` x `` between two such texts is their
-product. One table, :func:`zoo`, lists the names; what each accepts is read off the signature of the function that
+The grammar is ``name[:AxBxC][,option=value...][@bandwidth[,latency[,gap]]]...``; `` x `` between two such texts is
+their product. One table, :func:`zoo`, lists the names; what each accepts is read off the signature of the function that
 builds it.
 """
 

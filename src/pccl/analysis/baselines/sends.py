@@ -78,11 +78,16 @@ def contend(
     # Places in the list stand for planned starts: of what is ready at the same time, the first in
     # the list is served first.
     order = np.arange(len(chunk))
-    transfers = Transfers(topology, conditions, chunk.astype(np.int32), link, order, reduce)
     inputs = Inputs(*(np.where(back > 0, order - back, -1) for back in (newest, previous)))
+    columns = (chunk.astype(np.int32), link, order, reduce)
+    transfers = Transfers(topology, conditions, *columns, np.full(len(order), -1, np.int32))
+    follows = np.where(transfers.passes_on, inputs.newest, -1)
+    transfers = Transfers(topology, conditions, *columns, follows.astype(np.int32))
     times = times_of(transfers, topology, transfers.transmission)
     start = first_come_starts(transfers, topology, times, inputs)
-    return Algorithm.build(topology, collectives, chunk, link, start, reduce, conditions=conditions)
+    return Algorithm.build(
+        topology, collectives, chunk, link, start, reduce, follows=follows, conditions=conditions
+    )
 
 
 def lay_walks(workload: Workload, stops: Ints, chunk: Ints, walk: Ints) -> Sends:
