@@ -1,8 +1,8 @@
 """Chunks in switches with finite buffers: from when until when each one stays.
 
 A stay lasts from the first byte received to the last byte sent, as the verifier counts it: a message that is only
-passed on stays by itself. Several partial sums that a switch adds to one sum share a stay, and a whole chunk that comes in
-after an earlier copy was sent on begins another.
+passed on stays by itself. Several partial sums that a switch adds to one sum share a stay, and a whole chunk that
+comes in after an earlier copy was sent on begins another.
 """
 
 from __future__ import annotations
