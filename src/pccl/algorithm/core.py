@@ -359,7 +359,9 @@ def _renumbered(follows: ArrayLike, order: Ints | None, count: int) -> Indices:
     """Rows of the caller as rows in order."""
     given = _whole_numbers(follows, "follows")
     if len(given) != count:
-        raise VerificationError(f"the follows column has {len(given)} entries for {count} transfers")
+        raise VerificationError(
+            f"the follows column has {len(given)} entries for {count} transfers"
+        )
     outside = (given < -1) | (given >= count)
     if np.any(outside):
         row = int(np.argmax(outside))

@@ -120,8 +120,8 @@ def check_sums(
                     if follows[leaving] >= 0:
                         flying[leaving - first, w] = flying[follows[leaving] - first, w]
                     else:
-                    # It carries what its sender has now, whatever is added there while it is under
-                    # way.
+                        # It carries what its sender has now, whatever is added there while it is under
+                        # way.
                         flying[leaving - first, w] = held[sender, w]
                         if gives_away[sender]:
                             held[sender, w] = 0

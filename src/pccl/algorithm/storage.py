@@ -272,7 +272,8 @@ def _with_able_switches(columns: dict[str, Column]) -> dict[str, Column]:
     added = {}
     if "topology_kind" in columns:
         added = dict.fromkeys(
-            ("topology_multicast", "topology_reduce"), np.ones(len(columns["topology_kind"]), np.bool_)
+            ("topology_multicast", "topology_reduce"),
+            np.ones(len(columns["topology_kind"]), np.bool_),
         )
     if "topology_src" in columns:
         added["topology_gap"] = np.zeros(len(columns["topology_src"]), np.int64)

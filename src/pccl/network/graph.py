@@ -49,7 +49,8 @@ def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
         travel=-(-travel // unit),
         duration=duration // unit,
         store=store,
-        one_way=~topology.multicast,
+        passes=~topology.multicast,
+        any_passes=bool(np.any(~topology.multicast)),
         limited=limited,
         unit=unit,
     )

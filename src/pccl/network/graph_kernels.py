@@ -28,7 +28,8 @@ class Network(NamedTuple):
     travel: Ints  # [size class, kind]: from its start until the receiver has it all
     duration: Ints  # [size class, kind]: from the first byte to the last; exact in units only for limited networks
     store: Ints  # per device: row of the stores of a switch with a finite buffer, or -1
-    one_way: Bools  # per device: a switch that sends a chunk over one link at a time
+    passes: Bools  # per device: a switch that does not multiply: what comes in leaves once
+    any_passes: bool
     limited: bool
     unit: int  # picoseconds
 

@@ -76,8 +76,9 @@ def _midway(topology: Topology, conditions: Conditions, root: Indices, shared: I
             before = _times(there, sources).max(axis=0)
             after = _times(back, destinations).max(axis=0)
             total = np.where(np.maximum(before, after) < NEVER, before + after, NEVER)
-            # In a switch that holds few chunks, or sends them one after another, a sum would be in the way.
-            total[~topology.multicast | (topology.buffer > 0)] = NEVER
+            # Only a switch that adds has the sum, only one that multiplies can spread it; where it holds few chunks,
+            # a sum would be in the way.
+            total[~(topology.multicast & topology.reduce) | (topology.buffer > 0)] = NEVER
             known[members] = np.flatnonzero(total == total.min()).astype(np.int32)
         best = known[members]
         root[chunk] = best[number % len(best)]

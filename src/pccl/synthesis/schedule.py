@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pccl._arrays import Bools, Column, Indices, Ints, compact, offsets_of, stable_order
+from pccl._arrays import Bools, Column, Indices, Ints, compact, offsets_of
 from pccl.algorithm import Algorithm, Provenance
 from pccl.algorithm.timing import move_up
 from pccl.bounds import Bound
@@ -203,12 +203,12 @@ class Schedule:
         problem = self.problem
         if not problem.topology.limited:
             return replace(self, net=problem.net).moved_up()
-        # The order in which transfers come out of the timing, by chunk and start, is not that of the trees; but a tree
-        # takes a link at most once, so that (chunk, link, phase) names a transfer.
+        # The order in which transfers come out of the timing, by chunk and start, is not that of the trees; but those
+        # of a chunk over a link stay in the order of their starts.
         moved = move_up(self.algorithm().transfers)
-        chunk, link, _, reduce = self.columns()
-        mine = np.lexsort((reduce, link, chunk))
-        theirs = np.lexsort((moved.reduce, moved.link, moved.chunk))
+        chunk, link, planned, _ = self.columns()
+        mine = np.lexsort((planned, link, chunk))
+        theirs = np.lexsort((moved.start, moved.link, moved.chunk))
         start = np.empty(len(self), np.int64)
         start[mine] = moved.start[theirs] // self.net.unit
         return replace(self, start=start)
@@ -226,17 +226,25 @@ class Schedule:
             reduce,
         )
 
+    def follows(self) -> Ints:
+        """Per transfer: the one that brought the message it sends on, where a switch passes messages on; or -1."""
+        topology = self.problem.topology
+        sender = topology.src[self.net.link[self.arc]]
+        receiver = topology.dst[self.net.link[self.arc]]
+        follows = np.full(len(self), -1, np.int64)
+        spreads = np.arange(len(self))[self.rows(SPREAD)]
+        spreads = spreads[~topology.multicast[sender[spreads]]]
+        follows[spreads] = self.moves.sender[spreads]
+        collects = np.arange(len(self))[self.rows(COLLECT)]
+        collects = collects[~topology.reduce[receiver[collects]]]
+        follows[self.moves.receiver[collects]] = collects
+        return follows
+
     def algorithm(
         self, provenance: Provenance | None = None, bound: Bound | None = None
     ) -> Algorithm:
         """The transfers by chunk, together with what they are for."""
         chunk, link, start, reduce = self.columns()
-        if len(self.phases) > 1:  # those of a chunk together, the ones that reduce first
-            order = stable_order(chunk, len(self.problem.conditions))
-            chunk = chunk[order]
-            link = link[order]
-            start = start[order]
-            reduce = reduce[order]
         problem = self.problem
         return Algorithm.build(
             problem.topology,
@@ -245,6 +253,7 @@ class Schedule:
             link,
             start,
             reduce,
+            follows=self.follows() if problem.topology.plain else None,
             provenance=provenance,
             conditions=problem.conditions,
             bound=bound,

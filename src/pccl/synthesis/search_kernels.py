@@ -71,13 +71,19 @@ class Work(NamedTuple):
     wanted: Ints
     in_tree: Ints
     not_before: Ints  # per device: earliest moment at which this chunk may begin to come in
-    port: Ints  # per one-way switch: until when it is sending this chunk
+    sent: Ints  # per device: when the last byte of this chunk has left it
+    member: Ints  # the devices that have the chunk, where its tree grows branch by branch
+    since: Ints  # per device: since when it has the chunk, if it is a member
+    has: Ints  # per device: whether it is a member
     # [slot, (score, tie, device)]: of equal scores the nearest to its destination, then the first.
     heap: Ints
     # [slot, (device, next arc)]: devices left half-way because one of their arcs lost no time.
     pending: Ints
     tree: Ints  # arcs of the tree found
     search: Ints  # [0]: number of the last search, [1]: relaxations so far
+    # The tree that grows branch by branch. [0]: its number, or 0; [1]: members; [2]: destinations that are missing;
+    # [3]: where its transfers begin in the pool; [4]: when the last one arrives.
+    growing: Ints
 
 
 class World(NamedTuple):
@@ -189,7 +195,6 @@ def search(world: World, job: int, ident: int) -> int:
     device = source
     arc = first_arc[source]
     state[source] = closed
-    work.port[source] = 0
     if wanted[source] == ident:
         missing -= 1
     while missing > 0:
@@ -249,38 +254,14 @@ def search(world: World, job: int, ident: int) -> int:
                 # Stale: the device was followed past the heap, or reached sooner by another way.
                 if state[device] == closed or label[device, ARRIVAL] + ahead != score:
                     device = np.int64(-1)
-                # Its label has moved back, so it goes back into the heap, where others may come
-                # before it now.
-                elif limited and must_wait(world, device, size):
-                    waiting = push(heap, waiting, label[device, ARRIVAL] + ahead, tie, device)
-                    device = np.int64(-1)
             if device < 0:
                 break
         arc = first_arc[device]
         state[device] = closed
-        if limited:
-            work.port[device] = 0
         if wanted[device] == ident:
             missing -= 1
     work.search[1] += relaxed
     return missing
-
-
-@kernel
-def must_wait(world: World, device: int, size: int) -> bool:
-    """Whether the switch that sends to the device is still sending this chunk elsewhere; then the label moves back."""
-    net = world.net
-    work = world.work
-    arc = work.label[device, ARC]
-    sender = net.src[arc]
-    if not net.one_way[sender]:
-        return False
-    start = work.label[device, START]
-    if start >= work.port[sender]:
-        work.port[sender] = start + net.duration[size, net.kind[arc]]
-        return False
-    time_anew(world, arc, work.port[sender], size)
-    return True
 
 
 @kernel
@@ -343,17 +324,14 @@ def respect_limits(world: World, job: int, width: int, tries: int) -> bool:
     work = world.work
     size = jobs.size[job]
     for i in range(width):
-        work.port[net.src[work.tree[i]]] = 0
-        work.port[net.dst[work.tree[i]]] = 0
+        work.sent[net.src[work.tree[i]]] = 0
+        work.sent[net.dst[work.tree[i]]] = 0
     for i in range(width):  # in order of start, so a device comes after the one that feeds it
         arc = work.tree[i]
         sender = net.src[arc]
-        ready = work.label[sender, ARRIVAL]
-        if net.one_way[sender]:
-            ready = max(ready, work.port[sender])
-        start = time_anew(world, arc, ready, size)
-        sent = start + net.duration[size, net.kind[arc]]
-        work.port[sender] = max(work.port[sender], sent)
+        start = time_anew(world, arc, work.label[sender, ARRIVAL], size)
+        until = start + net.duration[size, net.kind[arc]]
+        work.sent[sender] = max(work.sent[sender], until)
     for i in range(width):
         receiver = net.dst[work.tree[i]]
         store = net.store[receiver]
@@ -381,7 +359,7 @@ def stay_of(world: World, arc: int, size: int) -> tuple[int, int]:
     work = world.work
     receiver = net.dst[arc]
     arrival = work.label[receiver, ARRIVAL]
-    return arrival - net.duration[size, net.kind[arc]], max(arrival, work.port[receiver])
+    return arrival - net.duration[size, net.kind[arc]], max(arrival, work.sent[receiver])
 
 
 @kernel

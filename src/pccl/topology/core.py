@@ -302,12 +302,21 @@ class Topology:
     # --- verbs ---------------------------------------------------------------------------------------------------
 
     def transpose(self) -> Topology:
-        """Return the same network with every link turned round; links keep their numbers."""
+        """Return the same network as it looks when time runs backwards.
+
+        Every link is turned round, and keeps its number; a switch that multiplies is one that adds, and vice versa.
+        """
         return self._transposed
 
     @cached_property
     def _transposed(self) -> Topology:
-        return self._derived(name=f"{self.name} transposed", src=self.dst, dst=self.src)
+        return self._derived(
+            name=f"{self.name} transposed",
+            src=self.dst,
+            dst=self.src,
+            multicast=self.reduce,
+            reduce=self.multicast,
+        )
 
     def without(
         self,

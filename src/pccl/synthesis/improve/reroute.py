@@ -13,7 +13,7 @@ from pccl.network import Ten, arc_of_link
 from pccl.synthesis.improve.base import Aim, Improvement
 from pccl.synthesis.improve.reroute_kernels import Tries, reroute
 from pccl.synthesis.jobs import Jobs
-from pccl.synthesis.methods.placement import trees_of, work_for
+from pccl.synthesis.methods.placement import no_guide, trees_of, work_for
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule import COLLECT, Schedule
 from pccl.synthesis.schedule_kernels import Moves, replay
@@ -214,11 +214,16 @@ def _one_round(
     marked = np.zeros(jobs.topology.num_links, np.int64)
     tries = Tries(job, first, width, arrival, marked, random, np.zeros(1, np.int64))
     work = work_for(jobs.net)
+    guide = no_guide(jobs.net)
     status = LANE_FULL
     while status == LANE_FULL:
         left = ROUND - int(work.search[1])
         status = reroute(
-            World(jobs.net, ten.lanes, ten.stores, columns, work, routes), tries, target, left
+            World(jobs.net, ten.lanes, ten.stores, columns, work, routes),
+            guide,
+            tries,
+            target,
+            left,
         )
         if status == LANE_FULL:
             ten.grow_lanes()

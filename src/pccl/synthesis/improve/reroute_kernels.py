@@ -13,6 +13,8 @@ import numpy as np
 from pccl._arrays import Bits, Ints
 from pccl._kernels import inlined, kernel
 from pccl.network.calendar_kernels import Lanes, first_gap, give_back, occupy
+from pccl.synthesis.methods.branch_kernels import grow_by_branches
+from pccl.synthesis.methods.guided_kernels import Guide
 from pccl.synthesis.search_kernels import (
     DONE,
     LANE_FULL,
@@ -43,7 +45,7 @@ class Tries(NamedTuple):
 
 
 @kernel
-def reroute(world: World, tries: Tries, target: int, budget: int) -> int:
+def reroute(world: World, guide: Guide, tries: Tries, target: int, budget: int) -> int:
     """Try again and again until no job arrives after the target, or something has run out; returns what.
 
     A try is kept if the jobs are late by no more than before, in all, and if that stays the same hold links no longer.
@@ -72,11 +74,11 @@ def reroute(world: World, tries: Tries, target: int, budget: int) -> int:
         found = np.int64(0)
         lateness = np.int64(0)
         holding = np.int64(0)
-        room = True
+        status = DONE
         # Once they are later than before, the rest need not be searched for.
-        while room and found < number and lateness <= before:
-            room, hold = find(world, tries, found)
-            if room:
+        while status == DONE and found < number and lateness <= before:
+            status, hold = find(world, guide, tries, found)
+            if status == DONE:
                 lateness += max(tries.arrival[found] - target, 0)
                 holding += hold
                 found += 1
@@ -85,11 +87,11 @@ def reroute(world: World, tries: Tries, target: int, budget: int) -> int:
         else:
             take_back(world, tries, number, found)
             routes.count[0] = used
-        if not room:
+        if status != DONE:
             # As if nothing had happened: the result must not depend on how long calendars are.
             tries.random[0] = random
             work.search[1] = looked
-            return LANE_FULL
+            return status
 
 
 @inlined
@@ -190,37 +192,57 @@ def free(world: World, first: int, width: int, size: int) -> int:
     net = world.net
     lanes = world.lanes
     routes = world.routes
-    held = np.int64(0)
     for k in range(first, first + width):
         arc = routes.arc[k]
         start = routes.start[k]
         hold = net.hold[size, net.kind[arc]]
         give_back(lanes, net.lane[arc], start, start + hold)
-        held += hold
-    return held
+    return held_by(world, first, width, size)
 
 
 @kernel
-def find(world: World, tries: Tries, i: int) -> tuple[bool, int]:
+def find(world: World, guide: Guide, tries: Tries, i: int) -> tuple[int, int]:
     """Search a way for the i-th job chosen and take its links; returns for how long it holds them.
 
-    False if a calendar is too short for that.
+    Before that, whether it is done, or what was too short for it.
     """
+    net = world.net
     jobs = world.jobs
     work = world.work
     routes = world.routes
     job = tries.job[i]
+    if net.any_passes and jobs.row[job] == 0:
+        status = grow_by_branches(world, guide, job)
+        tries.first[i] = work.growing[3]
+        tries.width[i] = routes.count[0] - work.growing[3]
+        tries.arrival[i] = work.growing[4]
+        work.search[1] += SEARCH + 4 * tries.width[i]
+        if status != DONE:
+            work.growing[0] = 0
+            free(world, tries.first[i], tries.width[i], jobs.size[job])
+            return status, 0
+        return DONE, held_by(world, tries.first[i], tries.width[i], jobs.size[job])
     work.search[0] += 1
     ident = work.search[0]
     search(world, job, ident)
     width = keep_useful(world, job, ident)
     work.search[1] += SEARCH + 4 * width
     if not fits(world, width):
-        return False, 0
+        return LANE_FULL, 0
     tries.first[i] = routes.count[0]
     tries.width[i] = width
     tries.arrival[i], held = take_tree(world, jobs.size[job], width)
-    return True, held
+    return DONE, held
+
+
+@kernel
+def held_by(world: World, first: int, width: int, size: int) -> int:
+    """For how long some transfers hold links in all."""
+    net = world.net
+    held = np.int64(0)
+    for k in range(first, first + width):
+        held += net.hold[size, net.kind[world.routes.arc[k]]]
+    return held
 
 
 @kernel

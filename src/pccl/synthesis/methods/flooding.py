@@ -55,7 +55,7 @@ class Flooding(Method):
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         """Why the method cannot solve this problem, if it cannot."""
-        if problem.topology.limited:
+        if problem.topology.limited or problem.topology.plain:
             return "knows no limits of switches"
         if len(problem.conditions) * problem.topology.num_devices > MOST_FLOODED:
             return "would spread too many chunks all over the network"

@@ -12,7 +12,7 @@ import numpy as np
 from pccl._arrays import Floats
 from pccl.network import Network
 from pccl.synthesis.methods.guided_kernels import Guide
-from pccl.synthesis.methods.placement import InOrder
+from pccl.synthesis.methods.placement import InOrder, guide_for
 from pccl.synthesis.problem import Problem
 
 # Steepness and urgency. Where links differ, what matters most is to use the slow ones evenly; else also when.
@@ -63,21 +63,15 @@ class PriceGuided(InOrder):
 
     def _guide(self, net: Network, load: Floats, scale: int) -> Guide:
         """Prices for the kernel; `scale` is the time in which a price grows by the steepness."""
-        devices = len(net.first) - 1
-        room = 2 * len(net.dst) + 2 * devices + 2
         price = np.exp(np.minimum(load[net.link], DEAREST))
         # No way is cheaper than holding its links at the least price there is.
         least = float((net.hold / net.travel).min(initial=1.0)) * float(price.min(initial=1.0))
-        return Guide(
-            on=True,
-            price=price,
-            growth=self.steepness / max(scale, 1),
+        return guide_for(
+            net,
+            price,
             urgency=self.urgency,
+            growth=self.steepness / max(scale, 1),
             ahead=self.urgency + least,
-            cost=np.empty(devices),
-            score=np.empty(devices),
-            key=np.empty(room),
-            entry=np.empty(room, np.int64),
         )
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pccl._arrays import Ints, offsets_of
+from pccl._arrays import Floats, Ints, offsets_of
 from pccl.errors import InternalError
 from pccl.network import Network, Ten
 from pccl.synthesis.jobs import Jobs
@@ -60,14 +60,35 @@ class InOrder(Method):
 
     def guides(self, problem: Problem) -> Callable[[Network], Guide]:  # noqa: ARG002
         """What guides the search in one phase after another: nothing, so that the arrival alone counts."""
-        nothing = np.zeros(0)
-        entry = np.zeros(0, np.int64)
-        return lambda _: Guide(False, nothing, 0.0, 0.0, 0.0, nothing, nothing, nothing, entry)
+        return no_guide
 
     def notes(self) -> list[str]:
         """What else to say of it to people."""
         steps = ["in steps"] if self.steps else []
         return [self.order, f"{self.routes} routes", *steps, *super().notes()]
+
+
+def no_guide(net: Network) -> Guide:
+    """What guides a search to which the arrival alone counts."""
+    return guide_for(net, np.zeros(len(net.dst)), urgency=1.0, on=False)
+
+
+def guide_for(
+    net: Network,
+    price: Floats,
+    *,
+    urgency: float,
+    growth: float = 0.0,
+    ahead: float = 0.0,
+    on: bool = True,
+) -> Guide:
+    """Prices, with what a search needs to go by them."""
+    devices = len(net.first) - 1
+    room = 2 * len(net.dst) + 2 * devices + 2
+    cost, score = np.empty((2, devices))
+    return Guide(
+        on, price, growth, urgency, ahead, cost, score, np.empty(room), np.empty(room, np.int64)
+    )
 
 
 def place_jobs(
@@ -142,16 +163,20 @@ def _grown(routes: Routes, done: int, devices: int) -> Routes:
 def work_for(net: Network) -> Work:
     """Scratch space for searches on a network."""
     devices = len(net.first) - 1
-    state, wanted, in_tree, not_before, port = np.zeros((5, devices), np.int64)
+    state, wanted, in_tree, not_before, sent, member, since, has = np.zeros((8, devices), np.int64)
     return Work(
         state=state,
         label=np.empty((devices, 4), np.int64),
         wanted=wanted,
         in_tree=in_tree,
         not_before=not_before,
-        port=port,
+        sent=sent,
+        member=member,
+        since=since,
+        has=has,
         heap=np.empty((len(net.dst) + 2, 3), np.int64),
         pending=np.empty((devices, 2), np.int64),
         tree=np.empty(devices, np.int64),
         search=np.zeros(2, np.int64),
+        growing=np.zeros(5, np.int64),
     )

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from pccl._kernels import kernel
-from pccl.network.calendar_kernels import stay
+from pccl.synthesis.methods.branch_kernels import fill_stores, grow_by_branches, room_for
 from pccl.synthesis.methods.guided_kernels import Guide, grow, raise_prices
 from pccl.synthesis.search_kernels import (
     DONE,
-    LANE_FULL,
-    OUTPUT_FULL,
     PAUSED,
-    STORE_FULL,
     STUCK,
     World,
-    fits,
     keep_useful,
     respect_limits,
     search,
-    stay_of,
     take_tree,
 )
 
@@ -36,6 +31,14 @@ def place(world: World, guide: Guide, begin: int, budget: int) -> tuple[int, int
     for job in range(begin, len(jobs.source)):
         if work.search[1] > limit:
             return job, PAUSED
+        if net.any_passes and jobs.row[job] == 0:
+            status = grow_by_branches(world, guide, job)
+            if status != DONE:
+                return job, status
+            routes.first[job] = work.growing[3]
+            routes.width[job] = routes.count[0] - work.growing[3]
+            routes.arrival[job] = work.growing[4]
+            continue
         looked = work.search[1]
         width = find_tree(world, guide, job)
         if width < 0:
@@ -80,37 +83,3 @@ def find_tree(world: World, guide: Guide, job: int) -> int:
         if respect_limits(world, job, width, tries):
             return width
         tries += 1
-
-
-@kernel
-def room_for(world: World, width: int) -> int:
-    """Whether everything the tree needs fits the arrays; the status to return to Python if not."""
-    net = world.net
-    stores = world.stores
-    work = world.work
-    routes = world.routes
-    if routes.count[0] + width > len(routes.arc):
-        return OUTPUT_FULL
-    if not fits(world, width):
-        return LANE_FULL
-    if net.limited:
-        for i in range(width):
-            store = net.store[net.dst[work.tree[i]]]
-            # A stay begins one step and ends another.
-            if store >= 0 and stores.count[store] + 2 >= stores.moment.shape[1]:
-                return STORE_FULL
-    return DONE
-
-
-@kernel
-def fill_stores(world: World, size: int, width: int) -> None:
-    """Count the chunk in every finite buffer that it passes through."""
-    net = world.net
-    stores = world.stores
-    work = world.work
-    for i in range(width):
-        arc = work.tree[i]
-        store = net.store[net.dst[arc]]
-        if store >= 0:
-            since, until = stay_of(world, arc, size)
-            stay(stores, store, since, until)

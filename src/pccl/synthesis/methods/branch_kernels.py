@@ -1,0 +1,236 @@
+"""Trees that grow branch by branch, for networks with switches that pass messages on one by one.
+
+Such a switch is no place to branch from, and may be passed through again and again, each time over links that are then
+taken. So a branch is found from all the devices that have the chunk to the destination that is nearest, or cheapest,
+and its links are taken before the next one is looked for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pccl._heap_kernels import pop_key, push_key
+from pccl._kernels import kernel
+from pccl.network.calendar_kernels import stay
+from pccl.network.graph_kernels import NO_ARC
+from pccl.synthesis.methods.guided_kernels import Guide, raise_prices, without_stale
+from pccl.synthesis.search_kernels import (
+    ARC,
+    ARRIVAL,
+    DONE,
+    LANE_FULL,
+    OUTPUT_FULL,
+    STORE_FULL,
+    STUCK,
+    World,
+    earliest_start,
+    fits,
+    respect_limits,
+    set_label,
+    stay_of,
+    take_tree,
+    time_anew,
+)
+
+
+@kernel
+def grow_by_branches(world: World, guide: Guide, job: int) -> int:
+    """Place the tree of a job; returns why it stopped.
+
+    Its transfers are then the last ones in the pool, from `growing[3]` on, and all have arrived by `growing[4]`. What
+    is placed when there is no room for more stays: the next call goes on from there.
+    """
+    net = world.net
+    work = world.work
+    growing = work.growing
+    size = world.jobs.size[job]
+    if growing[0] == 0:
+        plant(world, job)
+    while growing[2] > 0:
+        looked = work.search[1]
+        width = find_branch(world, guide, job)
+        if width < 0:
+            growing[0] = 0
+            return STUCK
+        status = room_for(world, width)
+        if status != DONE:
+            # The branch is searched for again, and counts once, however long the arrays are.
+            work.search[1] = looked
+            return status
+        end, _ = take_tree(world, size, width)
+        growing[4] = max(growing[4], end)
+        if net.limited:
+            fill_stores(world, size, width)
+        if guide.on:
+            raise_prices(world, guide, size, width)
+        join_members(world, width)
+    growing[0] = 0
+    return DONE
+
+
+@kernel
+def plant(world: World, job: int) -> None:
+    """Begin a tree: its source has the chunk, and all destinations want it."""
+    jobs = world.jobs
+    work = world.work
+    work.search[0] += 1
+    tree = work.search[0]
+    work.growing[0] = tree
+    work.growing[1] = 0
+    work.growing[2] = jobs.first[job + 1] - jobs.first[job]
+    work.growing[3] = world.routes.count[0]
+    work.growing[4] = 0
+    for i in range(jobs.first[job], jobs.first[job + 1]):
+        work.wanted[jobs.destination[i]] = tree
+    add_member(world, jobs.source[job], jobs.release[job])
+
+
+@kernel
+def add_member(world: World, device: int, since: int) -> None:
+    """Note that a device has the chunk."""
+    work = world.work
+    tree = work.growing[0]
+    work.has[device] = tree
+    work.since[device] = since
+    work.member[work.growing[1]] = device
+    work.growing[1] += 1
+    if work.wanted[device] == tree:
+        work.growing[2] -= 1
+
+
+@kernel
+def join_members(world: World, width: int) -> None:
+    """Note who has the chunk once the branch found is taken: not the switches that have passed it on."""
+    net = world.net
+    work = world.work
+    for i in range(width):
+        receiver = net.dst[work.tree[i]]
+        # A finite buffer is left at once, as nobody knows for how long a later branch would need it.
+        if not net.passes[receiver] and net.store[receiver] < 0:
+            add_member(world, receiver, work.label[receiver, ARRIVAL])
+
+
+@kernel
+def find_branch(world: World, guide: Guide, job: int) -> int:
+    """Find a branch that keeps to all limits; leaves it in `work.tree` and returns its length, or -1."""
+    net = world.net
+    work = world.work
+    size = world.jobs.size[job]
+    if net.limited:
+        work.not_before[:] = 0
+    tries = 0
+    while True:
+        device = nearest(world, guide, job)
+        if device < 0:
+            return -1
+        width = way_to(world, device, size)
+        if not net.limited or respect_limits(world, job, width, tries):
+            return width
+        tries += 1
+
+
+@kernel
+def nearest(world: World, guide: Guide, job: int) -> int:
+    """The destination that is cheapest to reach from the members, with labels on the way; -1 if there is none."""
+    net = world.net
+    work = world.work
+    state = work.state
+    label = work.label
+    score = guide.score
+    cost = guide.cost
+    tree = work.growing[0]
+    size = world.jobs.size[job]
+    work.search[0] += 1
+    labelled = 2 * work.search[0]
+    waiting = np.int64(0)
+    for m in range(work.growing[1]):
+        device = work.member[m]
+        state[device] = labelled
+        set_label(label, device, work.since[device], 0, NO_ARC, 0)
+        cost[device] = 0.0
+        score[device] = guide.urgency * work.since[device]
+        waiting = push_key(guide.key, guide.entry, waiting, score[device], device)
+    while waiting > 0:
+        key = guide.key[0]
+        device = guide.entry[0]
+        waiting = pop_key(guide.key, guide.entry, waiting)
+        if key != score[device]:
+            continue
+        if work.wanted[device] == tree and work.has[device] != tree:
+            return device
+        if waiting + net.first[device + 1] - net.first[device] + len(state) > len(guide.key):
+            waiting = without_stale(guide, waiting)
+        for arc in range(net.first[device], net.first[device + 1]):
+            successor = net.dst[arc]
+            if work.has[successor] == tree:
+                continue
+            kind = net.kind[arc]
+            price = cost[device] + guide.price[arc] * net.hold[size, kind]
+            known = state[successor] == labelled
+            # A label that costs less than the links alone cannot be improved on, so calendars are not asked.
+            earliest = label[device, ARRIVAL] + net.travel[size, kind]
+            if known and price + guide.urgency * earliest >= score[successor]:
+                continue
+            work.search[1] += 1
+            start, slot = earliest_start(world, arc, label[device, ARRIVAL], size)
+            arrival = start + net.travel[size, kind]
+            total = price + guide.urgency * arrival
+            if not known or total < score[successor]:
+                state[successor] = labelled
+                cost[successor] = price
+                score[successor] = total
+                set_label(label, successor, arrival, start, arc, slot)
+                waiting = push_key(guide.key, guide.entry, waiting, total, successor)
+    return -1
+
+
+@kernel
+def way_to(world: World, device: int, size: int) -> int:
+    """Write the arcs from a member to the device down in `work.tree`, and time them; returns how many there are."""
+    net = world.net
+    work = world.work
+    width = np.int64(0)
+    while work.label[device, ARC] != NO_ARC:
+        work.tree[width] = work.label[device, ARC]
+        device = net.src[work.tree[width]]
+        width += 1
+    for i in range(width // 2):
+        work.tree[i], work.tree[width - 1 - i] = work.tree[width - 1 - i], work.tree[i]
+    # The way to a device may have become cheaper, but later, after its successor was labelled.
+    for i in range(width):
+        arc = work.tree[i]
+        time_anew(world, arc, work.label[net.src[arc], ARRIVAL], size)
+    return width
+
+
+@kernel
+def room_for(world: World, width: int) -> int:
+    """Whether everything the tree or branch needs fits the arrays; the status to return to Python if not."""
+    net = world.net
+    stores = world.stores
+    work = world.work
+    routes = world.routes
+    if routes.count[0] + width > len(routes.arc):
+        return OUTPUT_FULL
+    if not fits(world, width):
+        return LANE_FULL
+    if net.limited:
+        for i in range(width):
+            store = net.store[net.dst[work.tree[i]]]
+            if store >= 0 and stores.count[store] + 2 >= stores.moment.shape[1]:
+                return STORE_FULL
+    return DONE
+
+
+@kernel
+def fill_stores(world: World, size: int, width: int) -> None:
+    """Count the chunk in every finite buffer that it passes through."""
+    net = world.net
+    stores = world.stores
+    work = world.work
+    for i in range(width):
+        arc = work.tree[i]
+        store = net.store[net.dst[arc]]
+        if store >= 0:
+            since, until = stay_of(world, arc, size)
+            stay(stores, store, since, until)
