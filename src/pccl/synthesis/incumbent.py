@@ -12,7 +12,8 @@ from pccl.errors import InternalError
 from pccl.synthesis.schedule import Schedule
 from pccl.units import Picoseconds
 
-WORTHWHILE = 0.98  # more chunks are worth their while if they take that share of the time
+# More chunks, of which runtimes like few, are worth their while if they take that share of the time.
+WORTHWHILE = 0.98
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,6 @@ class Incumbent:
     log: Log | None
     schedule: Schedule | None = None
     bound_of_any_cut: Bound | None = None  # while the number of chunks is still open
-    worthwhile: float = WORTHWHILE
 
     @property
     def best(self) -> Schedule:
@@ -67,8 +67,11 @@ class Incumbent:
             self.schedule = found
 
     def _handicap(self, found: Schedule, best: Schedule) -> float:
-        """More chunks, of which runtimes like few, must be worth their while."""
-        return 1.0 if found.problem is best.problem else self.worthwhile
+        """More chunks must be worth their while; fewer may take longer by as much."""
+        chunks = len(found.problem.conditions)
+        if chunks == len(best.problem.conditions):
+            return 1.0
+        return WORTHWHILE if chunks > len(best.problem.conditions) else 1 / WORTHWHILE
 
     def tell(self, interrupted: bool = False) -> None:
         """Write a line of the log."""

@@ -33,8 +33,6 @@ from pccl.synthesis.schedule import Schedule
 from pccl.topology import Topology
 
 Attempt: TypeAlias = Callable[[], Schedule]
-# More chunks are worth their while if they take that share of the time when both have been improved.
-WORTHWHILE_AT_LAST = 0.999
 # Of the effort: for the number of chunks; for that and other methods. The rest improves what they
 # find.
 SHARE_OF_CHUNKING = 0.4
@@ -63,6 +61,7 @@ class Search:
     budget: Budget
     incumbent: Incumbent
     tried: set[Method] = field(default_factory=set)
+    openings: dict[int, Schedule] = field(default_factory=dict)  # the best, per number of chunks
     variations: int = 0  # of the best, so far: each gets a seed of its own
     stalled: bool = False  # whether the last of them gained nothing
 
@@ -168,12 +167,16 @@ class Search:
     def _try_openings(self, problem: Problem, hopeless: set[Method]) -> None:
         """Try what promises most; note what is hopeless, so as not to try it with more chunks."""
         methods = self.choice.openings(problem)
+        chunks = pieces_of(self.collectives, problem.collectives)
         if self.budget.effort.work == 0:
             methods = methods[:1]
         for method in methods:
             if method in hopeless:
                 continue
             (found,) = self._try([self._attempt(problem, method)])
+            known = self.openings.get(chunks)
+            if known is None or found.duration < known.duration:
+                self.openings[chunks] = found
             if self._good_enough():
                 return
             if found.duration > HOPELESS * self.incumbent.best.duration:
@@ -193,7 +196,8 @@ class Search:
             self._try_all(
                 [self._improving(improvement, best) for _ in range(WORKERS)], best.problem
             )
-            self._try_more_chunks(improvement)
+            if not self._try_fewer_chunks(improvement):
+                self._try_more_chunks(improvement)
             vary = partial(self._improve_best, improvement)
             self._repeat(vary, PATIENCE_WITH_MENDING, improvement.most_work)
         problem = self.incumbent.best.problem
@@ -212,9 +216,26 @@ class Search:
         problem = self.incumbent.best.problem
         return [improvement for improvement in IMPROVEMENTS if improvement.applies(problem)]
 
+    def _try_fewer_chunks(self, improvement: Improvement) -> bool:
+        """Whether fewer chunks do as well, or nearly so, when both are improved: of fewer, more can be tried."""
+        found_some = False
+        while not self._good_enough():
+            best = self.incumbent.best
+            chunks = pieces_of(self.collectives, best.problem.collectives)
+            fewer = [option for option in self._numbers_of_chunks() if option < chunks]
+            if not fewer:
+                break
+            found = self.openings.get(fewer[-1])
+            if found is None or not self.budget.affords(_cost(found.problem)):
+                break
+            self._try([self._improving(improvement, found) for _ in range(WORKERS)])
+            if self.incumbent.best is best:
+                break
+            found_some = True
+        return found_some
+
     def _try_more_chunks(self, improvement: Improvement) -> None:
         """See what the same method finds with more chunks: it may be better when both are improved."""
-        self.incumbent.worthwhile = WORTHWHILE_AT_LAST
         best = self.incumbent.best
         chunks = pieces_of(self.collectives, best.problem.collectives)
         more = next((option for option in self._numbers_of_chunks() if option > chunks), None)

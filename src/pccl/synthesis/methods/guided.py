@@ -20,6 +20,8 @@ KNOBS = (
     (3.0, 1.0), (3.0, 0.3), (12.0, 0.1), (6.0, 0.3), (20.0, 0.0), (1.0, 3.0), (40.0, 0.0), (0.0, 10.0),
 )  # fmt: skip
 STEEP_KNOBS = ((40.0, 0.0), (20.0, 0.0), (12.0, 0.1), (6.0, 0.3), (3.0, 1.0), (3.0, 0.3))
+# Through switches that pass messages on, links carry a chunk many times, and the time between them matters more.
+PLAIN_KNOBS = ((3.0, 1.0), (3.0, 0.3), (6.0, 1.0), (6.0, 0.3), (40.0, 0.0), (12.0, 0.1))
 HEAD_START = 1.0  # the logarithm of the price that the dearest link of a bound starts with
 DEAREST = 600.0  # the logarithm of the highest price
 
@@ -77,7 +79,10 @@ class PriceGuided(InOrder):
     @classmethod
     def usual(cls, problem: Problem) -> Self:
         """The knobs that do best most often."""
-        steepness, urgency = (KNOBS if problem.even else STEEP_KNOBS)[0]
+        return cls._with(problem, *_knobs(problem)[0])
+
+    @classmethod
+    def _with(cls, problem: Problem, steepness: float, urgency: float) -> Self:
         return cls(
             seed=problem.seed,
             steps=problem.steps,
@@ -91,12 +96,14 @@ class PriceGuided(InOrder):
         """Trees, most of all over links that differ: a slow one should carry a chunk once."""
         if problem.only_trees:
             yield (1 if problem.even else 0), cls.usual(problem)
+        if problem.only_trees and problem.topology.plain and not problem.even:
+            yield 0, cls._with(problem, *STEEP_KNOBS[0])
 
     @classmethod
     def variants(cls, problem: Problem) -> Iterator[Self]:
         """All knobs, on all kinds of routes."""
         phases = (True, False) if problem.collects_and_spreads else (False,)
-        knobs = KNOBS if problem.even else STEEP_KNOBS
+        knobs = _knobs(problem)
         dual = bool(problem.bound.prices)
         for (steepness, urgency), way, apart in product(knobs, problem.routes, phases):
             yield cls(
@@ -117,3 +124,10 @@ class PriceGuided(InOrder):
 
     def __str__(self) -> str:
         return ", ".join([self.name, *self.notes()])
+
+
+def _knobs(problem: Problem) -> tuple[tuple[float, float], ...]:
+    """Steepness and urgency, what does best most often first."""
+    if problem.even:
+        return KNOBS
+    return PLAIN_KNOBS if problem.topology.plain else STEEP_KNOBS
