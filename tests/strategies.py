@@ -31,10 +31,13 @@ def topologies(draw: st.DrawFn, *, absent: bool = False, shaped: bool = True) ->
     npus = npus if shape else draw(st.integers(1, 6))
     count = npus + draw(st.integers(0, 3))
     labels = draw(st.lists(names, min_size=count, max_size=count, unique=True))
-    limits = st.tuples(st.none() | st.integers(1, 9), st.booleans())
-    switches = [Switch(label, *draw(limits)) for label in labels[npus:]]
+    can = st.tuples(st.none() | st.integers(1, 9), st.booleans(), st.booleans())
+    switches = [Switch(label, *draw(can)) for label in labels[npus:]]
     ends = draw(st.lists(_pairs(count), max_size=12)) if count > 1 else []
-    links = [Link(a, b, draw(bandwidths), draw(latencies), draw(st.booleans())) for a, b in ends]
+    links = [
+        Link(a, b, draw(bandwidths), draw(latencies), draw(st.booleans()), draw(latencies))
+        for a, b in ends
+    ]
     named = draw(st.booleans()) and not any(label.startswith("npu") for label in labels)
     topology = Topology.from_links(
         labels[:npus] if named else npus, links, switches, name=draw(names), shape=shape

@@ -20,13 +20,47 @@ def test_the_zoo():
 
 
 def test_one_network():
-    text = run("topology", "switch:3,buffer=2,multicast=no@10GB/s").stdout
+    text = run("topology", "switch:3,buffer=2@10GB/s").stdout
     assert text.startswith(
-        "name         switch:3\nNPUs         3\nswitches     1\nlinks        6\nbandwidth    10GB/s\n"
+        "name         switch:3\nNPUs         3\nswitches     1, plain\nlinks        6\n"
+        "bandwidth    10GB/s\nlatency      500ns\ngap          none\n"
     )
     assert "diameter     2 hops between the farthest NPUs\n" in text
-    assert "buffer of 2, no multicast" in text
+    assert "plain, buffer of 2" in text
     assert "switch 3 (switch0)" in text
+
+
+@pytest.mark.parametrize(
+    ("network", "switches"),
+    [
+        ("switch2d:2x2,multicast,reduce", "4, all multiply and add"),
+        ("switch2d:2x2,multicast", "4, all multiply"),
+        ("switch:2,reduce", "1, add"),
+        ("a100:2", "4, all plain"),
+        ("dgx1:2,sharp", "9: 8 plain (nic0 to nic7), 1 multiply and add (infiniband)"),
+        (
+            "h100:2,nvls=yes",
+            "10: 2 multiply and add (nvswitch0 to nvswitch1), 8 plain (rail0 to rail7)",
+        ),
+    ],
+)
+def test_which_switches_multiply_and_add(network, switches):
+    assert f"\nswitches     {switches}\n" in run("topology", network).stdout
+
+
+def test_what_messages_cost_and_who_says_so():
+    text = run("topology", "a100:2").stdout
+    assert "latency      300ns (32 links), 1.35us (32 links)\n" in text
+    assert "gap          none (32 links), 4.7ns (32 links)\n" in text
+    assert "source       bandwidth: ForestColl; latency: NCCL's tuning; gap: ConnectX-6\n" in text
+    changed = run("topology", "a100:2,nic_gap=0ns").stdout
+    assert "gap          none\n" in changed
+    assert "ConnectX-6; options as given\n" in changed
+    of_both = run("topology", "tpu-v5e:2x2", "x", "dgx1").stdout
+    assert "source of tpu-v5e bandwidth: Google" in of_both
+    assert "source of dgx1    TE-CCL" in of_both
+    assert "source" not in run("topology", "ring:4").stdout
+    assert list(json.loads(run("topology", "a100", "--json").stdout)["sources"]) == ["a100"]
 
 
 def test_large_networks_have_no_tables():

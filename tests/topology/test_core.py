@@ -53,6 +53,44 @@ def test_a_network_written_link_by_link():
     assert links[offsets[1] : offsets[2]].tolist() == [1, 2]
 
 
+def test_a_transfer_holds_a_link_for_its_gap_and_an_exclusive_one_for_its_latency_too():
+    network = Topology.from_links(
+        2,
+        [
+            Link(0, 1, "50GB/s", "1us"),
+            Link(0, 1, "50GB/s", "1us", gap="5ns"),
+            Link(0, 1, "50GB/s", "1us", exclusive=True, gap="5ns"),
+        ],
+    )
+    assert network.gap.tolist() == [0, 5_000, 5_000]
+    assert network.overhead.tolist() == [0, 5_000, 1_005_000]
+
+
+def test_one_plain_switch_makes_a_network_plain():
+    def network(*switches):
+        return Topology.from_links(2, [], switches)
+
+    able = Switch("able", multicast=True, reduce=True)
+    assert not network().plain
+    assert not network(able).plain
+    for lacking in (Switch(), Switch(multicast=True), Switch(reduce=True)):
+        assert network(able, lacking).plain
+        assert not network(able, lacking).without(devices=["switch1"]).plain
+    assert not network(able, Switch()).limited
+
+
+@given(topologies(absent=True))
+def test_verbs_keep_what_switches_can_do_and_what_messages_cost(network):
+    same = network.without(name=network.name)
+    for changed in (same, network.transpose(), network.restrict(network.npus)):
+        assert changed.multicast.tolist() == network.multicast.tolist()
+        assert changed.reduce.tolist() == network.reduce.tolist()
+    assert network.transpose().gap.tolist() == network.gap.tolist()
+    if network.num_links:
+        shorter = network.without(links=[0])
+        assert shorter.gap.tolist() == network.gap[1:].tolist()
+
+
 def test_columns_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
         pair().src[0] = 1
@@ -79,6 +117,8 @@ def test_links_that_are_none(changes, message):
         ({"bandwidth": 50}, r"bandwidth of link 0 \(0 -> 1\) 50 has no unit"),
         ({"latency": "500"}, r"latency of link 0 \(0 -> 1\) '500' has no unit"),
         ({"latency": [500]}, "must be text with a unit"),
+        ({"gap": "5"}, r"gap of link 0 \(0 -> 1\) '5' has no unit"),
+        ({"gap": "-5ns"}, "must not be negative"),
         ({"bandwidth": "-50GB/s"}, "not a number followed by a unit"),
         ({"bandwidth": BytesPerSecond(-50)}, "negative"),
         ({"latency": Picoseconds(-1)}, "negative"),
@@ -214,6 +254,14 @@ def test_an_absent_device_is_gone():
 def test_unrolling_a_switch_shares_its_bandwidth():
     direct = switch(5, bandwidth="40GB/s", latency="1us").unroll_switches()
     assert repr(direct) == "Topology('switch:5, unrolled': 5 NPUs, 20 links, 10GB/s, 2us)"
+
+
+def test_a_way_through_switches_has_the_largest_gap_of_its_links():
+    """The links of a way are held at the same time, so that the slowest sets the pace."""
+    links = [Link(0, 2, "50GB/s", "1us", gap="3ns"), Link(2, 1, "50GB/s", "1us", gap="8ns")]
+    direct = Topology.from_links(2, links, [Switch()]).unroll_switches()
+    assert direct.gap.tolist() == [8_000]
+    assert not direct.plain
 
 
 @given(topologies(absent=True))

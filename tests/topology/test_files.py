@@ -30,20 +30,20 @@ OURS = """
 name: example
 npus: [left, right]
 switches:
-  - {name: hub, buffer: 4, multicast: no}
+  - {name: hub, buffer: 4, reduce: yes}
 links:
   - {src: left, dst: hub, bandwidth: 50GB/s, latency: 500ns, both: true}
-  - {src: hub, dst: 1, bandwidth: 400Gbps, latency: 0.5us, count: 2, exclusive: true}
+  - {src: hub, dst: 1, bandwidth: 400Gbps, latency: 0.5us, count: 2, exclusive: true, gap: 5ns}
 """
 EXAMPLE = Topology.from_links(
     ["left", "right"],
     [
         Link(0, 2, "50GB/s", "500ns"),
         Link(2, 0, "50GB/s", "500ns"),
-        Link(2, 1, "50GB/s", "500ns", exclusive=True),
-        Link(2, 1, "50GB/s", "500ns", exclusive=True),
+        Link(2, 1, "50GB/s", "500ns", exclusive=True, gap="5ns"),
+        Link(2, 1, "50GB/s", "500ns", exclusive=True, gap="5ns"),
     ],
-    [Switch("hub", buffer=4, multicast=False)],
+    [Switch("hub", buffer=4, reduce=True)],
     name="example",
 )
 
@@ -98,6 +98,16 @@ def test_files_read_back_exactly(tmp_path_factory, suffix, network):
 def test_the_zoo_reads_back(entry):
     network = parse_topology(entry.example)
     assert topology_from_dict(topology_to_dict(network)) == network
+
+
+def test_what_is_usual_is_not_written():
+    """A switch is plain and a link has no gap unless the file says so."""
+    document = topology_to_dict(switch(2))
+    assert document["switches"] == [{"name": "switch0"}]
+    assert "gap" not in document["links"][0]
+    able = topology_to_dict(switch(2, multicast=True, reduce=True, gap="5ns"))
+    assert able["switches"] == [{"name": "switch0", "multicast": True, "reduce": True}]
+    assert able["links"][0]["gap"] == "5ns"
 
 
 def test_edge_lists(write):
@@ -189,6 +199,9 @@ def test_broken_astra_sim_networks(write, change, message):
         (("50GB/s", "0GB/s"), "the bandwidth must be positive - at `$.links[0]`"),
         (("50GB/s", "-5GB/s"), "not a number followed by a unit"),
         (("500ns", "[500]"), "$.links[0].latency"),
+        (("gap: 5ns", "gap: 5"), "gap 5 has no unit: write for example '5us'"),
+        (("gap: 5ns", "gap: -5ns"), "must not be negative - at `$.links[1]`"),
+        (("reduce: yes", "reduce: 1"), "$.switches[0].reduce"),
         (("count: 2", "count: 0"), "$.links[1].count"),
         (("both", "bth"), "bth"),
         (("buffer: 4", "buffer: 0"), "$.switches[0].buffer"),

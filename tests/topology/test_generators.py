@@ -122,7 +122,43 @@ def test_properties_reach_every_piece():
     assert mesh(3, 3, exclusive=True).exclusive.all()
     assert switch_2d(2, 2, buffer=1).limited
     assert not switch_2d(2, 2).limited
-    assert fat_tree(2, multicast=False).limited
+    assert mesh(3, 3, gap="50ns").gap.tolist() == [50_000] * 24
+    assert set(mesh(3, 3, gap=("50ns", "0ns")).gap.tolist()) == {0, 50_000}
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda **able: switch(3, **able),
+        lambda **able: switch_2d(2, 2, **able),
+        lambda **able: leaf_spine(2, 2, 2, **able),
+        lambda **able: fat_tree(2, **able),
+        lambda **able: dragonfly(2, 2, 2, **able),
+        lambda **able: product(switch(2, **able), ring(3)),
+    ],
+)
+def test_switches_are_plain_unless_asked(build):
+    """Multicast and reduce are two abilities, each of which is off by default."""
+    for multicast in (False, True):
+        for reduce in (False, True):
+            network = build(multicast=multicast, reduce=reduce)
+            assert (network.multicast[network.switches] == multicast).all()
+            assert (network.reduce[network.switches] == reduce).all()
+            assert network.multicast[network.npus].all()
+            assert network.reduce[network.npus].all()
+            assert network.plain == (not (multicast and reduce))
+    assert build() == build(multicast=False, reduce=False)
+
+
+def test_every_factor_of_a_product_keeps_what_its_switches_can_do():
+    both = product(switch(2, multicast=True, gap="9ns"), switch(3, reduce=True), name="both")
+    able = dict(zip(both.labels, zip(both.multicast, both.reduce, strict=True), strict=True))
+    assert able["dim0.0.switch0"] == (True, False)
+    assert able["dim1.0.switch0"] == (False, True)
+    of_first = [both.labels[end].startswith("dim0") for end in both.src]
+    to_first = [both.labels[end].startswith("dim0") for end in both.dst]
+    ours = [a or b for a, b in zip(of_first, to_first, strict=True)]
+    assert both.gap.tolist() == [9_000 if own else 0 for own in ours]
 
 
 @pytest.mark.parametrize(

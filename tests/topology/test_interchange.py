@@ -23,13 +23,20 @@ def test_there_and_back(network):
 
 
 def test_what_the_graph_says():
-    graph = to_networkx(switch(2, bandwidth="50GB/s", buffer=3))
+    graph = to_networkx(switch(2, bandwidth="50GB/s", buffer=3, reduce=True, gap="5ns"))
     assert graph.nodes[0] == {"name": "npu0", "kind": "npu"}
-    assert graph.nodes[2] == {"name": "switch0", "kind": "switch", "buffer": 3, "multicast": True}
+    assert graph.nodes[2] == {
+        "name": "switch0",
+        "kind": "switch",
+        "buffer": 3,
+        "multicast": False,
+        "reduce": True,
+    }
     assert graph.edges[0, 2, 0] == {
         "bandwidth": 50 * 10**9,
         "latency": 500_000,
         "exclusive": False,
+        "gap": 5_000,
         "link": 0,
     }
     assert networkx.shortest_path_length(graph, 0, 1, weight="latency") == 10**6
@@ -43,20 +50,37 @@ def test_absent_devices_are_left_out():
 
 def test_labels_of_any_kind_and_switches_last():
     graph = networkx.Graph(name="mixed")
-    graph.add_node("hub", switch=True, buffer=2, multicast=False)
-    graph.add_edge((0, 0), "hub", **CABLE)
+    graph.add_node("hub", switch=True, buffer=2, multicast=True)
+    graph.add_edge((0, 0), "hub", **CABLE, gap="5ns")
     graph.add_edge("hub", "left", **CABLE, exclusive=True)
     assert from_networkx(graph) == Topology.from_links(
         ["(0, 0)", "left"],
         [
-            Link(2, 0, "50GB/s", "500ns"),
-            Link(0, 2, "50GB/s", "500ns"),
+            Link(2, 0, "50GB/s", "500ns", gap="5ns"),
+            Link(0, 2, "50GB/s", "500ns", gap="5ns"),
             Link(2, 1, "50GB/s", "500ns", exclusive=True),
             Link(1, 2, "50GB/s", "500ns", exclusive=True),
         ],
-        [Switch("hub", buffer=2, multicast=False)],
+        [Switch("hub", buffer=2, multicast=True)],
         name="mixed",
     )
+
+
+def test_switches_of_a_graph_are_plain_unless_it_says_otherwise():
+    graph = networkx.star_graph(2)
+    networkx.set_edge_attributes(graph, "50GB/s", "bandwidth")
+    networkx.set_edge_attributes(graph, "500ns", "latency")
+    graph.nodes[0]["switch"] = True
+    assert from_networkx(graph).plain
+    graph.nodes[0].update(multicast=True, reduce=True)
+    assert not from_networkx(graph).plain
+
+
+def test_a_gap_has_a_unit():
+    graph = networkx.Graph()
+    graph.add_edge(0, 1, **CABLE, gap=5)
+    with pytest.raises(PcclError, match=r"gap of .* 5 has no unit"):
+        from_networkx(graph)
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pccl import topology as zoology
 from pccl.errors import FormatError, TopologyError, UnitError
 from pccl.topology import (
     mesh,
+    named_in,
     parse_topology,
     product,
     ring,
     save_topology,
     switch,
     switch_2d,
+    topology_from_dict,
+    topology_to_dict,
     torus,
     zoo,
 )
+from pccl.units import BytesPerSecond, Picoseconds
 
 
 @pytest.mark.parametrize(
@@ -33,7 +41,10 @@ from pccl.topology import (
             torus(2, 4, bandwidth=["50GB/s", "25GB/s"], latency=["1us", "500ns"]),
         ),
         ("ring:8,unidirectional", ring(8, unidirectional=True)),
-        ("switch:8,buffer=4,multicast=no", switch(8, buffer=4, multicast=False)),
+        ("switch:8,buffer=4,multicast=no", switch(8, buffer=4)),
+        ("switch:8,multicast,reduce=yes", switch(8, multicast=True, reduce=True)),
+        ("mesh:4x4@50GB/s,1us,5ns", mesh(4, 4, bandwidth="50GB/s", latency="1us", gap="5ns")),
+        ("mesh:4x4,gap=5ns/0ns", mesh(4, 4, gap=("5ns", "0ns"))),
         ("switch2d:8x4", switch_2d(8, 4)),
         ("switch2d:8x4@1GB/s", switch_2d(8, 4, bandwidth="1GB/s")),
         (
@@ -43,6 +54,14 @@ from pccl.topology import (
         ("line:2 x ring:4@1GB/s", product(parse_topology("line:2"), ring(4, bandwidth="1GB/s"))),
         ("dgx1", zoology.dgx1()),
         ("a100:2", zoology.dgx_a100(2)),
+        (
+            "a100:4,nic=50GB/s,nic_latency=2us,nvlink_gap=9ns",
+            zoology.dgx_a100(4, nic="50GB/s", nic_latency="2us", nvlink_gap="9ns"),
+        ),
+        ("h100:4,nvls=yes,sharp=yes", zoology.hgx_h100(4, nvls=True, sharp=True)),
+        ("h100:4,nvls,sharp=no", zoology.hgx_h100(4, nvls=True)),
+        ("mi250:2,xgmi=40GB/s", zoology.mi250(2, xgmi="40GB/s")),
+        ("tpu-v4:2x2x2,ici_latency=1us", zoology.tpu_v4(2, 2, 2, ici_latency="1us")),
         ("tpu-v5e:2x4", zoology.tpu_v5e(2, 4)),
         ("tpu_v5e:2x4", zoology.tpu_v5e(2, 4)),
     ],
@@ -73,9 +92,10 @@ def test_every_generator_and_machine_is_in_the_zoo():
 
 def test_options_are_those_of_the_function():
     options = {entry.name: entry.options for entry in zoo()}
-    assert options["ring"] == ("bandwidth", "latency", "exclusive", "unidirectional")
-    assert options["grid"] == ("wrap", "bandwidth", "latency", "exclusive")
-    assert options["dgx1"] == ()
+    assert options["ring"] == ("bandwidth", "latency", "exclusive", "gap", "unidirectional")
+    assert options["grid"] == ("wrap", "bandwidth", "latency", "exclusive", "gap")
+    assert options["tpu-v5e"] == ("ici", "ici_latency", "ici_gap")
+    assert options["h100"][:4] == ("nvls", "sharp", "nvlink", "nvlink_latency")
 
 
 @pytest.mark.parametrize(
@@ -98,11 +118,45 @@ def test_options_by_name_say_the_same_as_the_short_form(text, short):
 
 
 @pytest.mark.parametrize("entry", zoo(), ids=lambda entry: entry.name)
-def test_every_name_takes_its_options(entry):
+def test_every_option_is_what_it_is_in_python(entry):
+    """What a text means follows from the default of the parameter: yes or no, a quantity, or a number."""
     head = entry.example.partition("@")[0].partition(",")[0]
-    for option in {"bandwidth", "latency"} & set(entry.options):
-        value = {"bandwidth": "3GB/s", "latency": "7us"}[option]
-        assert value in repr(parse_topology(f"{head},{option}={value}"))
+    numbers = [int(word) for word in head.partition(":")[2].split("x") if word]
+    for name in entry.options:
+        default = inspect.signature(entry.build).parameters[name].default
+        kind = name.rpartition("_")[2]
+        quantity = {"latency": "7us", "gap": "7ns"}.get(kind, "7GB/s")
+        if isinstance(default, bool):
+            text, value = "yes", True
+        elif default is None:
+            text, value = "7", 7
+        else:
+            text, value = quantity, quantity
+        built = entry.build(*numbers, **{name: value})
+        assert parse_topology(f"{head},{name}={text}") == built
+
+
+@given(
+    entry=st.sampled_from([entry for entry in zoo() if entry.source]),
+    bandwidth=st.integers(1, 10**11).map(BytesPerSecond),
+    latency=st.integers(0, 10**9).map(Picoseconds),
+    gap=st.integers(0, 10**9).map(Picoseconds),
+)
+def test_any_figures_of_a_machine_survive_text_and_file(entry, bandwidth, latency, gap):
+    head = entry.name if entry.arguments == "[boxes]" else entry.example
+    wire = next(name for name in entry.options if f"{name}_gap" in entry.options)
+    options = f"{wire}={bandwidth},{wire}_latency={latency},{wire}_gap={gap}"
+    network = parse_topology(f"{head},{options}")
+    assert set((network.bandwidth % bandwidth).tolist()) == {0}
+    assert set(network.latency.tolist()) == {latency}
+    assert set(network.gap.tolist()) == {gap}
+    assert topology_from_dict(topology_to_dict(network)) == network
+
+
+def test_what_a_text_names():
+    assert [entry.name for entry in named_in("torus:4x4@1GB/s")] == ["torus"]
+    assert [entry.name for entry in named_in("A100:2,nic=1GB/s x ring:4")] == ["a100", "ring"]
+    assert named_in("a100.yaml") == named_in("./a100") == []
 
 
 @pytest.mark.parametrize(
@@ -132,6 +186,16 @@ def test_every_name_takes_its_options(entry):
             "mesh has no option 'unidirectional'; its options are bandwidth, latency",
         ),
         ("dgx1,exclusive", "dgx1 has no option 'exclusive'; its options are boxes"),
+        ("a100,nik=1GB/s", "a100 has no option 'nik'; its options are boxes, sharp, nvlink,"),
+        ("a100,nvls=yes", "a100 has no option 'nvls'"),
+        ("a100:2,nic=50", "nic '50' has no unit"),
+        ("a100:2,nic_latency=2", "nic_latency '2' has no unit"),
+        ("a100:2,nic_gap=2GB/s", "nic_gap '2GB/s' has unknown unit"),
+        ("a100:2,nic", "nic needs a value, such as nic=25GB/s"),
+        ("a100:2,nic=0GB/s", "must be positive"),
+        ("a100:2,nic=1GB/s/2GB/s", "nic is one value, not 2: '1GB/s/2GB/s'"),
+        ("h100:2,nvls=maybe", "nvls is yes or no, not 'maybe'"),
+        ("h100:2,nvls=yes/no", "nvls is one value, not 2"),
         ("mesh:8x8,exclusive=maybe", "exclusive is yes or no, not 'maybe'"),
         ("mesh:8x8,exclusive,exclusive", "given twice"),
         ("switch:8,buffer", "buffer is a positive number of chunks, not ''"),
@@ -139,8 +203,8 @@ def test_every_name_takes_its_options(entry):
         ("switch:8,npus=8", "'8' does not describe a switch"),
         ("ring:8,latency=1us@1GB/s", "the latency is given twice"),
         ("ring:8,latency", "latency needs a value, such as latency=500ns"),
-        ("ring:8,bandwidth=1GB/s/2GB/s", "bandwidth has 2 entries for 1 dimension"),
-        ("tpu-v4:4x4x4,speed=1", "tpu-v4 has no option 'speed'; it has none"),
+        ("ring:8,bandwidth=1GB/s/2GB/s", "bandwidth is one value, not 2: '1GB/s/2GB/s'"),
+        ("tpu-v4:4x4x4,speed=1", "tpu-v4 has no option 'speed'; its options are ici"),
         ("mesh:8x8@50", "bandwidth of link 0 .* '50' has no unit"),
         ("mesh:8x8@500ns", "unknown unit 'ns'"),
         ("mesh:8x8@", "not a number followed by a unit"),
@@ -152,7 +216,7 @@ def test_every_name_takes_its_options(entry):
         ),
         ("ring:4@1GB/s@2GB/s", "one for: every link"),
         ("leaf-spine:4x8x2@1GB/s@1GB/s@1GB/s", "NPU to leaf, leaf to spine"),
-        ("dgx1@50GB/s", "dgx1 has links of known speed; leave out '@50GB/s'"),
+        ("dgx1@50GB/s", "such as nvlink=25GB/s; leave out '@50GB/s'"),
         ("fat-tree:3", "even number of ports"),
         ("grid:4x4,wrap=yes/no/yes", "wrap has 3 entries for 2 dimensions"),
         ("line:2 x nothing", "topology 'line:2 x nothing': there is no 'nothing'"),

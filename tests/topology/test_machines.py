@@ -1,13 +1,24 @@
-"""Real machines: counts, a few links, and total bandwidths."""
+"""Real machines: counts, a few links, bandwidths in sum, what switches can do, and that figures can be replaced."""
 
 from __future__ import annotations
 
+import inspect
+from functools import partial
+
 import pytest
 
-from pccl.errors import TopologyError
+from pccl.errors import TopologyError, UnitError
 from pccl.topology import dgx1, dgx2, dgx_a100, hgx_h100, mi250, ndv2, tpu_v4, tpu_v5e, tpu_v5p
 
 GB = 10**9
+# Every machine, with a network if it has one.
+BOXES = [dgx1, ndv2, dgx2, dgx_a100, hgx_h100, mi250]
+MACHINES = [
+    *(partial(build, 3) for build in BOXES),
+    partial(tpu_v4, 2, 2, 2),
+    partial(tpu_v5e, 2, 2),
+    partial(tpu_v5p, 2, 2, 2),
+]
 
 
 def speed(network, src, dst):
@@ -46,7 +57,7 @@ def test_counts_and_total_bandwidth_in_gb_per_s(network, npus, switches, links, 
     assert network.bandwidth.sum() == pytest.approx(total * GB)
 
 
-@pytest.mark.parametrize("build", [dgx1, ndv2, dgx2, dgx_a100, hgx_h100, mi250])
+@pytest.mark.parametrize("build", BOXES)
 @pytest.mark.parametrize("boxes", [1, 2, 3, 5])
 def test_every_box_is_like_the_first(build, boxes):
     one, many = build(), build(boxes)
@@ -84,17 +95,20 @@ def test_dgx2_sends_from_odd_and_receives_at_even_npus():
 
 
 def test_a100_and_h100_rails():
-    assert speed(dgx_a100(2), 8, "infiniband0") == speed(dgx_a100(2), "infiniband1", 15) == (25, 0)
+    for ends in ((8, "infiniband0"), ("infiniband1", 15)):
+        assert speed(dgx_a100(2), *ends) == (25, 1350)
+    assert speed(dgx_a100(), 0, "nvswitch0") == (300, 300)
     assert speed(hgx_h100(2), 10, "rail2") == speed(hgx_h100(2), "rail7", 15) == (50, 1000)
     assert speed(hgx_h100(2), 10, "nvswitch1") == (400 * 2**30 / GB, 936.25)
 
 
 def test_mi250():
     assert [speed(mi250(), *pair)[0] for pair in ((0, 1), (0, 4), (0, 8))] == [200, 100, 50]
-    assert speed(mi250(2), "infiniband", 31) == (16, 0)
+    assert speed(mi250(), 0, 1) == (200, 800)
+    assert speed(mi250(2), "infiniband", 31) == (16, 1350)
 
 
-@pytest.mark.parametrize("build", [dgx1, ndv2, dgx2, dgx_a100, hgx_h100, mi250])
+@pytest.mark.parametrize("build", BOXES)
 def test_no_boxes(build):
     with pytest.raises(TopologyError, match="needs a positive number of boxes, not 0"):
         build(0)
@@ -103,3 +117,105 @@ def test_no_boxes(build):
 def test_dimensions_of_tpus():
     with pytest.raises(TopologyError, match="a tpu-v4 has 3 dimensions, not 2"):
         tpu_v4(4, 4)
+
+
+def able(network):
+    """The names of the switches that multiply, and of those that add."""
+    return tuple(
+        {network.labels[switch] for switch in network.switches if column[switch]}
+        for column in (network.multicast, network.reduce)
+    )
+
+
+@pytest.mark.parametrize("build", BOXES)
+def test_switches_are_plain_unless_a_runtime_uses_what_they_can_do(build):
+    assert able(build(3)) == (set(), set())
+
+
+def test_nvls_is_for_nvswitches_and_sharp_for_those_of_infiniband():
+    boxes = {"nvswitch0", "nvswitch1", "nvswitch2"}
+    rails = {f"rail{i}" for i in range(8)}
+    assert able(hgx_h100(3, nvls=True)) == (boxes, boxes)
+    assert able(hgx_h100(3, sharp=True)) == (rails, rails)
+    assert able(hgx_h100(3, nvls=True, sharp=True)) == (boxes | rails, boxes | rails)
+    assert not hgx_h100(3, nvls=True, sharp=True).plain
+
+
+@pytest.mark.parametrize("build", BOXES)
+def test_sharp_leaves_nvswitches_and_nics_plain(build):
+    network = build(3, sharp=True)
+    middle = {name for name in network.labels if name.startswith(("infiniband", "rail"))}
+    assert middle
+    assert able(network) == (middle, middle)
+    assert network.name.endswith(":3,sharp=yes")
+
+
+def test_only_h100_has_nvls():
+    """NVSwitches multiply and add from their third generation on, which is that of H100."""
+    assert [build.__name__ for build in BOXES if "nvls" in options(build)] == ["hgx_h100"]
+
+
+def test_an_answer_is_yes_or_no():
+    with pytest.raises(TopologyError, match="h100: nvls is True or False, not 'no'"):
+        hgx_h100(2, nvls="no")
+
+
+def options(build):
+    parameters = inspect.signature(build).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def figures(build):
+    return {name: default for name, default in options(build).items() if isinstance(default, str)}
+
+
+@pytest.mark.parametrize("build", MACHINES, ids=lambda build: build.func.__name__)
+def test_every_figure_can_be_replaced(build):
+    """Each figure is that of some links, and a new one reaches all of them and nothing else."""
+    usual = build()
+    columns = {"latency": "7us", "gap": "77ns", "": "7GB/s"}
+    touched = dict.fromkeys(columns, 0)
+    for name, default in figures(build.func).items():
+        wire, _, kind = name.partition("_")
+        changed = build(**{name: columns[kind]})
+        column = kind or "bandwidth"
+        before, after = getattr(usual, column), getattr(changed, column)
+        assert (before != after).any(), name
+        touched[kind] += (before != after).sum()
+        for other in {"bandwidth", "latency", "gap"} - {column}:
+            assert (getattr(usual, other) == getattr(changed, other)).all()
+        assert build(**{name: default}) == usual
+        assert wire in figures(build.func), "a latency and a gap belong to a kind of link"
+    assert set(touched.values()) == {usual.num_links}, "every link has all three figures"
+
+
+@pytest.mark.parametrize("build", MACHINES, ids=lambda build: build.func.__name__)
+def test_every_figure_needs_its_unit(build):
+    for name in figures(build.func):
+        with pytest.raises(UnitError, match=f"^{name} 7 has no unit"):
+            build(**{name: 7})
+
+
+def test_several_wires_to_a_pair_are_one_link_of_their_sum():
+    assert speed(dgx1(nvlink="20GB/s"), 0, 1) == (40, 700)
+    assert speed(mi250(xgmi="40GB/s"), 0, 1) == (160, 800)
+
+
+def test_two_dgx2_are_joined_nic_to_nic():
+    assert speed(dgx2(2, nic_latency="1us"), 1, 16) == (12.5, 2000)
+
+
+@pytest.mark.parametrize("build", BOXES)
+def test_all_links_take_time_but_pcie_and_messages_over_nics_cost_some(build):
+    network = build(3)
+    ends = [
+        {network.labels[src], network.labels[dst]}
+        for src, dst in zip(network.src, network.dst, strict=True)
+    ]
+    inside = [any(name.startswith(("npu", "nvswitch")) for name in pair) for pair in ends]
+    to_network = [any(name.startswith(("infiniband", "rail")) for name in pair) for pair in ends]
+    for link, between in enumerate(to_network):
+        assert inside[link] or between
+        assert (network.gap[link] > 0) == between
+        assert network.gap[link] < network.latency[link] / 100 or not between
+    assert (network.latency > 0).all() or build is dgx1

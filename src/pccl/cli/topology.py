@@ -19,8 +19,15 @@ _FEW_DEVICES = 24
 _FEW_LINKS = 48
 # Devices up to which the diameter takes no noticeable time.
 _CHEAP = 2_048
-# Different bandwidths or latencies up to which each is listed.
+# Different bandwidths, latencies or gaps up to which each is listed.
 _FEW_SPEEDS = 4
+# What switches do that multiply, that add.
+_ABILITIES = {
+    (False, False): "plain",
+    (True, False): "multiply",
+    (False, True): "add",
+    (True, True): "multiply and add",
+}
 
 
 @command(
@@ -29,7 +36,8 @@ _FEW_SPEEDS = 4
     "pccl topology torus:4x4x4@50GB/s,500ns",
     "pccl topology switch:8,bandwidth=50GB/s,latency=1us",
     "pccl topology ring:4@25GB/s x fully-connected:8@100GB/s",
-    "pccl topology h100:2 --save h100.yaml",
+    "pccl topology a100:4,nic=50GB/s,nic_latency=2us",
+    "pccl topology h100:2,nvls=yes --save h100.yaml",
 )
 # Several words, so that 'ring:4 x switch:8' needs no quotes.
 @click.argument("text", nargs=-1)
@@ -49,9 +57,11 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
     if save:
         # Before the network is made, which for a large one takes a while.
         check_writable(save, (".yaml", ".yml", ".json"), "a topology")
-    from pccl.topology import parse_topology, save_topology, topology_to_dict
+    from pccl.topology import named_in, parse_topology, save_topology, topology_to_dict
 
-    network = parse_topology(" ".join(text))
+    line = " ".join(text)
+    network = parse_topology(line)
+    sources = {entry.name: entry.source for entry in named_in(line) if entry.source}
     if save:
         save_topology(network, save)
     if as_json:
@@ -61,12 +71,16 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
                 "num_switches": len(network.switches),
                 "num_links": network.num_links,
                 "diameter_hops": _diameter(network)[0],
+                "sources": sources,
                 "topology": topology_to_dict(network),
             }
         )
         return
     # What is long comes last: a summary, then the devices, then the links.
     facts = _facts(network)
+    for name, source in sources.items():
+        label = "source" if len(sources) == 1 else f"source of {name}"
+        facts[label] = f"{source}; options as given" if "=" in line else source
     if save:
         facts["saved to"] = str(save)
     print_facts(facts)
@@ -80,7 +94,7 @@ def _list_zoo(as_json: bool) -> None:
     entries = zoo()
     if as_json:
         # Picked by name: an entry also has the function that makes the network.
-        keys = ("name", "arguments", "description", "example", "options", "speeds")
+        keys = ("name", "arguments", "description", "example", "options", "speeds", "source")
         print_json([{key: getattr(entry, key) for key in keys} for entry in entries])
         return
     rows = [(e.usage, e.description, e.example, ", ".join(e.options)) for e in entries]
@@ -96,7 +110,7 @@ def _facts(network: Topology) -> dict[str, str]:
     if len(network.shape) > 1:
         facts["NPUs"] += f" ({' x '.join(map(str, network.shape))})"
     if len(network.switches):
-        facts["switches"] = f"{len(network.switches):,}"
+        facts["switches"] = _switches(network)
     facts["links"] = f"{network.num_links:,}"
     facts |= _speeds(network)
     # A network in two parts is described like any other, and said to be in two parts.
@@ -106,6 +120,26 @@ def _facts(network: Topology) -> dict[str, str]:
     elif problem:
         facts["diameter"] = f"none: {problem}"
     return facts
+
+
+def _switches(network: Topology) -> str:
+    """How many switches there are, and which of them multiply and add."""
+    alike: dict[str, list[str]] = {}
+    for device in network.switches:
+        alike.setdefault(_ability(network, device), []).append(network.labels[device])
+    total = len(network.switches)
+    if len(alike) == 1:
+        (ability,) = alike
+        return f"{total:,}, {'all ' if total > 1 else ''}{ability}"
+    groups = [
+        f"{len(labels):,} {ability} ({labels[0] if len(labels) == 1 else f'{labels[0]} to {labels[-1]}'})"
+        for ability, labels in alike.items()
+    ]
+    return f"{total:,}: {', '.join(groups)}"
+
+
+def _ability(network: Topology, switch: int) -> str:
+    return _ABILITIES[bool(network.multicast[switch]), bool(network.reduce[switch])]
 
 
 def _diameter(network: Topology) -> tuple[int | None, str]:
@@ -119,16 +153,17 @@ def _diameter(network: Topology) -> tuple[int | None, str]:
 
 
 def _speeds(network: Topology) -> dict[str, str]:
-    """Every bandwidth and latency with the number of its links, or the span when there are many."""
+    """Every bandwidth, latency and gap with the number of its links, or the span when there are many."""
     import numpy as np
 
     from pccl.units import BytesPerSecond, Picoseconds
 
     facts = {}
-    for name, kind in (("bandwidth", BytesPerSecond), ("latency", Picoseconds)):
+    kinds = (("bandwidth", BytesPerSecond), ("latency", Picoseconds), ("gap", Picoseconds))
+    for name, kind in kinds:
         # Ascending, so that the first and the last are the span.
         values, counts = np.unique(getattr(network, name), return_counts=True)
-        texts = [str(kind(value)) for value in values]
+        texts = [str(kind(value)) if value else "none" for value in values]
         # A list of twenty bandwidths is noise; their span is not.
         if len(texts) > _FEW_SPEEDS:
             facts[name] = f"{texts[0]} to {texts[-1]}"
@@ -148,18 +183,19 @@ def _print_devices(network: Topology) -> None:
         return
     rows = []
     for device, label in enumerate(network.labels):
-        limits = []
+        abilities = []
         # NPUs have no such limits: they store what they receive, and send it to whom they like.
         if network.is_switch(device):
+            abilities.append(_ability(network, device))
             if network.buffer[device]:
-                limits.append(f"buffer of {network.buffer[device]}")
-            if not network.multicast[device]:
-                limits.append("no multicast")
+                abilities.append(f"buffer of {network.buffer[device]}")
         out = (network.src == device).sum()
         into = (network.dst == device).sum()
-        rows.append((device, label, network.kind_text(device), out, into, ", ".join(limits)))
+        rows.append((device, label, network.kind_text(device), out, into, ", ".join(abilities)))
     click.echo()
-    print_table((">device", "name", "kind", ">links out", ">links in", "limits"), rows, len(rows))
+    print_table(
+        (">device", "name", "kind", ">links out", ">links in", "abilities"), rows, len(rows)
+    )
 
 
 def _print_links(network: Topology) -> None:
@@ -174,10 +210,11 @@ def _print_links(network: Topology) -> None:
             network.device_text(link["dst"]),
             link["bandwidth"],
             link["latency"],
+            link.get("gap", "none"),
             # The usual link is pipelined, which is not worth a word in every row.
             "exclusive" if "exclusive" in link else "",
         )
         for number, link in enumerate(topology_to_dict(network)["links"])
     ]
     click.echo()
-    print_table((">link", "from", "to", ">bandwidth", ">latency", ""), rows, len(rows))
+    print_table((">link", "from", "to", ">bandwidth", ">latency", ">gap", ""), rows, len(rows))

@@ -33,7 +33,7 @@ from pccl.topology.generators import (
     torus,
 )
 from pccl.topology.interchange import from_networkx, to_networkx
-from pccl.topology.language import ZooEntry, parse_topology, zoo
+from pccl.topology.language import ZooEntry, named_in, parse_topology, zoo
 from pccl.topology.machines import (
     dgx1,
     dgx2,
@@ -74,6 +74,7 @@ __all__ = [
     "load_topology",
     "mesh",
     "mi250",
+    "named_in",
     "ndv2",
     "parse_topology",
     "product",

@@ -29,6 +29,8 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_NPUS)]
 _Device = int | str
 # Bare numbers are read in order to be refused with a hint.
 _Quantity = str | int | float
+# The very object, not an equal one, is what msgspec takes for a default, and leaves out.
+_NO_GAP = "0ns"
 
 
 class SwitchEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -48,7 +50,7 @@ class LinkEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     bandwidth: _Quantity
     latency: _Quantity
     exclusive: bool = False
-    gap: _Quantity = "0ps"
+    gap: _Quantity = _NO_GAP
     both: bool = False
     count: _Count = 1
 
@@ -152,7 +154,7 @@ def topology_to_dict(topology: Topology) -> dict[str, Any]:
                 str(BytesPerSecond(speed)),
                 str(Picoseconds(delay)),
                 exclusive,
-                str(Picoseconds(gap)),
+                str(Picoseconds(gap)) if gap else _NO_GAP,
             )
             for src, dst, delay, speed, exclusive, gap in links
         ],

@@ -1,8 +1,8 @@
 """Topologies in one line, as typed on a command line: ``torus:8x8x8@50GB/s,500ns``.
 
 The grammar is ``name[:AxBxC][,option=value...][@bandwidth[,latency[,gap]]]...``; `` x `` between two such texts is
-their product. One table, :func:`zoo`, lists the names; what each accepts is read off the signature of the function that
-builds it.
+their product. One table, :func:`zoo`, lists the names; what each accepts is read off the signature of the function
+that builds it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ class ZooEntry:
     example
         A text that :func:`parse_topology` reads.
     speeds
-        What the ``@`` parts stand for, in order; none for machines, whose speeds are known.
+        What the ``@`` parts stand for, in order; none for machines, whose links have speeds of their own.
     build
         The function behind the name.
+    source
+        Where the figures of a machine come from.
     """
 
     name: str
@@ -49,6 +51,7 @@ class ZooEntry:
     example: str
     speeds: tuple[str, ...]
     build: Callable[..., Topology] = field(repr=False)
+    source: str = ""
 
     @property
     def usage(self) -> str:
@@ -76,6 +79,20 @@ def zoo() -> list[ZooEntry]:
     return list(_ZOO.values())
 
 
+def named_in(text: str) -> list[ZooEntry]:
+    """Return what a text names: one entry of the zoo, those of a product, or none, as for a file.
+
+    Examples
+    --------
+    >>> [entry.name for entry in named_in("ring:4 x a100:2")]
+    ['ring', 'a100']
+    """
+    if text.strip().endswith(FILE_SUFFIXES):
+        return []
+    names = (_name(part.strip()) for part in text.split(" x "))
+    return [_ZOO[name] for name in names if name in _ZOO]
+
+
 def parse_topology(text: str) -> Topology:
     """Read a topology from one line of text, or from the file that it names.
 
@@ -90,6 +107,8 @@ def parse_topology(text: str) -> Topology:
     Topology('switch:8': 8 NPUs, 1 switch, 16 links, 50GB/s, 1us)
     >>> parse_topology("switch2d:8x4@400GB/s,500ns@50GB/s,2us")
     Topology('switch2d:8x4': 32 NPUs, 12 switches, 128 links, 50GB/s to 400GB/s, 500ns to 2us)
+    >>> parse_topology("a100:4,nic=50GB/s,nic_latency=2us")
+    Topology('a100:4': 32 NPUs, 6 switches, 128 links, 50GB/s to 300GB/s, 300ns to 2us)
     >>> parse_topology("line:2 x ring:4")
     Topology('line:2 x ring:4': 8 NPUs, 24 links, 50GiB/s, 500ns)
     >>> parse_topology("tours:8x8")
@@ -161,8 +180,8 @@ def _positive(word: str) -> int:
 
 
 def _read_options(entry: ZooEntry, texts: list[str]) -> dict[str, Any]:
-    parameters = inspect.signature(entry.build).parameters.values()
-    counts = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    parameters = inspect.signature(entry.build).parameters
+    counts = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     # Whatever a signature has is an option: no list to keep up to date for every name.
     known = [*counts, *entry.options]
     keywords: dict[str, Any] = {}
@@ -173,11 +192,25 @@ def _read_options(entry: ZooEntry, texts: list[str]) -> dict[str, Any]:
             raise TopologyError(f"{entry.name} has no option {name!r}; {its}")
         if name in keywords:
             raise TopologyError(f"the option {name!r} is given twice")
-        read = _READERS.get(name, _count)
-        # Several values are for the dimensions or levels of the network; the "/s" of a bandwidth does not part them.
-        values = [read(one, name) for one in re.split(r"/(?!s(?:/|$))", value)]
-        keywords[name] = values if len(values) > 1 else values[0]
+        keywords[name] = _read_option(parameters[name], value)
     return keywords
+
+
+def _read_option(parameter: inspect.Parameter, text: str) -> Any:
+    """The value of an option, or several values for the dimensions or levels of the network."""
+    default = _usual(parameter)
+    read = _READERS.get(type(default), _count)
+    # The "/s" of a bandwidth parts nothing.
+    values = [read(one, parameter.name, default) for one in re.split(r"/(?!s(?:/|$))", text)]
+    if len(values) > 1 and "Sequence" not in str(parameter.annotation):
+        raise TopologyError(f"{parameter.name} is one value, not {len(values)}: {text!r}")
+    return values if len(values) > 1 else values[0]
+
+
+def _usual(parameter: inspect.Parameter) -> Any:
+    """The default of an option, for the first dimension or level if it differs."""
+    default = parameter.default
+    return default[0] if isinstance(default, tuple) else default
 
 
 def _read_speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str, Any]:
@@ -185,7 +218,12 @@ def _read_speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str
     if not parts:
         return {}
     if not entry.speeds:
-        raise TopologyError(f"{entry.name} has links of known speed; leave out '@{parts[0]}'")
+        parameters = inspect.signature(entry.build).parameters.values()
+        kind = next(p for p in parameters if isinstance(p.default, str))
+        how = f"an option of its own, such as {kind.name}={kind.default}"
+        raise TopologyError(
+            f"{entry.name} has for every kind of link {how}; leave out '@{parts[0]}'"
+        )
     several = dimensions if entry.speeds == _EACH_DIMENSION else len(entry.speeds)
     if len(parts) not in (1, several):
         levels = ", ".join(entry.speeds)
@@ -195,7 +233,7 @@ def _read_speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str
     pairs = []
     for part in parts:
         given = [word.strip() for word in part.split(",")]
-        if len(given) > len(_QUANTITIES):
+        if len(given) > len(_SPEEDS) or any(word[:1].isalpha() for word in given):
             raise TopologyError(
                 f"'@{part}' is not '@bandwidth', '@bandwidth,latency' or '@bandwidth,latency,gap' "
                 "(options go before the first '@')"
@@ -204,38 +242,37 @@ def _read_speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str
         pairs.append((*given, *usual[len(given) :]))
     # From a pair for each part to all bandwidths, and all latencies.
     values = pairs[0] if len(pairs) == 1 else zip(*pairs, strict=True)
-    return dict(zip(_QUANTITIES, values, strict=True))
+    return dict(zip(_SPEEDS, values, strict=True))
 
 
-def _yes_no(value: str, name: str) -> bool:
+def _yes_no(value: str, name: str, _: object) -> bool:
     if value not in ("", "yes", "no"):
         raise TopologyError(f"{name} is yes or no, not {value!r}")
     return value != "no"
 
 
-def _count(value: str, name: str) -> int:
+def _count(value: str, name: str, _: object) -> int:
     if not _positive(value):
         what = "a positive number of chunks" if name == "buffer" else "a positive number"
         raise TopologyError(f"{name} is {what}, not {value!r}")
     return _positive(value)
 
 
-def _quantity(value: str, name: str) -> str:
+def _quantity(value: str, name: str, default: object) -> str:
     if not value:
-        raise TopologyError(f"{name} needs a value, such as {name}={_QUANTITIES[name]}")
+        raise TopologyError(f"{name} needs a value, such as {name}={default}")
     return value
 
 
-# How the values of options are read; all others are numbers.
-_QUANTITIES = {"bandwidth": "50GB/s", "latency": "500ns", "gap": "50ns"}
-_READERS: Mapping[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys(_QUANTITIES, _quantity),
-    **dict.fromkeys(("wrap", "unidirectional", "exclusive", "multicast", "reduce"), _yes_no),
-}
+# How the values of options are read, by the type of their defaults; all others are numbers.
+_READERS: Mapping[type, Callable[[str, str, object], Any]] = {bool: _yes_no, str: _quantity}
+# What the words after an @ are, in order.
+_SPEEDS = ("bandwidth", "latency", "gap")
 _EVERY_LINK = ("every link",)
 _EACH_DIMENSION = ("each dimension",)
 _BOXES = "[boxes]"
 _MOST_IN_A_BOX = 16
+_TPU = "bandwidth: Google's data sheets; latency: our assumption"
 
 # fmt: off
 _ZOO = {entry.name: entry for entry in (
@@ -260,14 +297,20 @@ _ZOO = {entry.name: entry for entry in (
              _EVERY_LINK, generators.fat_tree),
     ZooEntry("dragonfly", "GROUPSxROUTERSxNPUS", "fully connected groups of routers with NPUS on each router",
              "dragonfly:5x4x2", ("NPU to router", "inside a group", "between groups"), generators.dragonfly),
-    ZooEntry("dgx1", _BOXES, "DGX-1: 8 V100 in a hybrid cube mesh of NVLinks", "dgx1", (), machines.dgx1),
-    ZooEntry("ndv2", _BOXES, "Azure NDv2: DGX-1 like boxes with one NIC", "ndv2:2", (), machines.ndv2),
-    ZooEntry("dgx2", _BOXES, "DGX-2: 16 V100 on an NVSwitch", "dgx2:2", (), machines.dgx2),
-    ZooEntry("a100", _BOXES, "DGX A100: 8 NPUs on an NVSwitch", "a100:2", (), machines.dgx_a100),
-    ZooEntry("h100", _BOXES, "HGX H100: 8 NPUs on an NVSwitch, 8 rails", "h100:4", (), machines.hgx_h100),
-    ZooEntry("mi250", _BOXES, "8 MI250: 16 dies joined by xGMI", "mi250:2", (), machines.mi250),
-    ZooEntry("tpu-v4", "AxBxC", "TPU v4: a 3D torus", "tpu-v4:4x4x4", (), machines.tpu_v4),
-    ZooEntry("tpu-v5e", "AxB", "TPU v5e: a 2D torus", "tpu-v5e:16x16", (), machines.tpu_v5e),
-    ZooEntry("tpu-v5p", "AxBxC", "TPU v5p: a 3D torus", "tpu-v5p:4x4x8", (), machines.tpu_v5p),
+    ZooEntry("dgx1", _BOXES, "DGX-1: 8 V100 in a hybrid cube mesh of NVLinks", "dgx1", (), machines.dgx1,
+             "TE-CCL; gap: ConnectX-4; several boxes: our assumption"),
+    ZooEntry("ndv2", _BOXES, "Azure NDv2: DGX-1 like boxes with one NIC", "ndv2:2", (), machines.ndv2,
+             "TE-CCL; gap: ConnectX-4"),
+    ZooEntry("dgx2", _BOXES, "DGX-2: 16 V100 on an NVSwitch", "dgx2:2", (), machines.dgx2,
+             "TE-CCL; gap: ConnectX-4; three boxes and more: our assumption"),
+    ZooEntry("a100", _BOXES, "DGX A100: 8 NPUs on an NVSwitch", "a100:2,nic=50GB/s", (), machines.dgx_a100,
+             "bandwidth: ForestColl; latency: NCCL's tuning; gap: ConnectX-6"),
+    ZooEntry("h100", _BOXES, "HGX H100: 8 NPUs on an NVSwitch, 8 rails", "h100:4,nvls=yes", (), machines.hgx_h100,
+             "NVSwitch: ASTRA-sim; latency of NICs: our assumption; gap: ConnectX-6"),
+    ZooEntry("mi250", _BOXES, "8 MI250: 16 dies joined by xGMI", "mi250:2", (), machines.mi250,
+             "bandwidth: ForestColl; latency: RCCL's and NCCL's tuning; gap: ConnectX-6"),
+    ZooEntry("tpu-v4", "AxBxC", "TPU v4: a 3D torus", "tpu-v4:4x4x4", (), machines.tpu_v4, _TPU),
+    ZooEntry("tpu-v5e", "AxB", "TPU v5e: a 2D torus", "tpu-v5e:16x16", (), machines.tpu_v5e, _TPU),
+    ZooEntry("tpu-v5p", "AxBxC", "TPU v5p: a 3D torus", "tpu-v5p:4x4x8", (), machines.tpu_v5p, _TPU),
 )}
 # fmt: on
