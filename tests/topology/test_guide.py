@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import re
 from pathlib import Path
 
@@ -47,3 +48,18 @@ def test_the_zoo_of_the_guide():
     for text in texts:
         assert parse_topology(text).num_npus
     assert {text.partition(":")[0] for text in texts} == {entry.name for entry in zoo()}
+
+
+def test_the_figures_of_the_guide_are_those_of_the_machines():
+    """A row for every kind of link of every machine, with its bandwidth, latency and gap."""
+    rows = re.findall(r"^\| ([\w-]+) \| (\w+) \| (\d.*?) \| (.*?) \| (.*?) \| ", TEXT, re.MULTILINE)
+    machines = {entry.name: entry for entry in zoo() if entry.source}
+    assert {row[0] for row in rows} == set(machines)
+    for machine, entry in machines.items():
+        parameters = inspect.signature(entry.build).parameters.values()
+        usual = {p.name: p.default for p in parameters if isinstance(p.default, str)}
+        told = {}
+        for name, link, *figures in rows:
+            if name == machine:
+                told |= zip((link, f"{link}_latency", f"{link}_gap"), figures, strict=True)
+        assert told == usual
