@@ -346,8 +346,8 @@ def write(results: Sequence[Result], effort: str) -> None:
 links are alike, else in microseconds; the bound is what `pccl.lower_bound` proves (for any way to cut the data into
 chunks where their number is searched for); CPU time is that of one synthesis on two threads, after kernels are
 compiled. The goal is a time, or a gap. The last column is the best of the [baselines](baselines.md), cut into as many
-chunks as ours or not at all, and how many times longer it takes. `a100:2` and `mi250:2` are link tables without
-latencies. The goal of an All-Reduce on a machine is 1.01 times what its Reduce-Scatter and its All-Gather take
+chunks as ours or not at all, and how many times longer it takes. [Machines](topologies.md#machines) are as they are
+without options. The goal of an All-Reduce on a machine is 1.01 times what its Reduce-Scatter and its All-Gather take
 together; for small data, less than that.
 
 An All-Reduce of 1 KiB on `dgx1` is hardly faster than its phases: we collect each sum in one place and spread it from

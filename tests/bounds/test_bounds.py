@@ -85,7 +85,7 @@ def test_groups_share_the_network():
     ],
 )
 def test_real_machines_with_much_to_do(machine, all_to_all_us, all_gather_us):
-    """1 MB a pair, or an NPU, in the limit of large sizes."""
+    """1 MB a pair, or an NPU, in the limit of large sizes, where latencies and gaps hardly count."""
     topology = pccl.topology.parse_topology(machine)
     n = topology.num_npus
     for collective, expected in (
@@ -93,7 +93,7 @@ def test_real_machines_with_much_to_do(machine, all_to_all_us, all_gather_us):
         (pccl.AllGather(f"{1000 * n}MB", chunks=1000), all_gather_us),
     ):
         assert pccl.lower_bound(topology, collective).value / 1e9 == pytest.approx(
-            expected, rel=1e-4
+            expected, rel=2e-4
         )
 
 
