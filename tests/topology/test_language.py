@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pccl import topology as zoology
@@ -136,6 +136,7 @@ def test_every_option_is_what_it_is_in_python(entry):
         assert parse_topology(f"{head},{name}={text}") == built
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     entry=st.sampled_from([entry for entry in zoo() if entry.source]),
     bandwidth=st.integers(1, 10**11).map(BytesPerSecond),
@@ -143,10 +144,10 @@ def test_every_option_is_what_it_is_in_python(entry):
     gap=st.integers(0, 10**9).map(Picoseconds),
 )
 def test_any_figures_of_a_machine_survive_text_and_file(entry, bandwidth, latency, gap):
-    head = entry.name if entry.arguments == "[boxes]" else entry.example
+    shape = {"AxB": ":2x3", "AxBxC": ":2x3x2"}.get(entry.arguments, "")
     wire = next(name for name in entry.options if f"{name}_gap" in entry.options)
     options = f"{wire}={bandwidth},{wire}_latency={latency},{wire}_gap={gap}"
-    network = parse_topology(f"{head},{options}")
+    network = parse_topology(f"{entry.name}{shape},{options}")
     assert set((network.bandwidth % bandwidth).tolist()) == {0}
     assert set(network.latency.tolist()) == {latency}
     assert set(network.gap.tolist()) == {gap}
