@@ -82,13 +82,14 @@ class Transfers:
         _refuse_unknown(columns[1], "link", topology.num_links)
         dtypes = (np.int32, np.int32, np.int64, np.bool_)
         columns = list(map(np.ascontiguousarray, columns, dtypes))
-        order = _order_of(*columns[:3], len(conditions))
+        order = _order_of(columns[0], columns[1], columns[2], len(conditions))
         if order is not None:
             columns = [column[order] for column in columns]
         if not topology.plain:
             columns.append(np.empty(0, np.int32))
         elif follows is None:
-            columns.append(_first_in_first_out(cls(topology, conditions, *columns, columns[0])))
+            unknown = columns[0]  # of the right length; nothing asks for it yet
+            columns.append(_first_in_first_out(cls(topology, conditions, *[*columns, unknown])))
         else:
             columns.append(_renumbered(follows, order, len(columns[0])))
         # Views are made read-only, so that the columns of the caller stay as they are.

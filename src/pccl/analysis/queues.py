@@ -67,8 +67,6 @@ def first_come_starts(
         )
     return service.start
 
-    # A port is a switch and a chunk: other chunks may leave the same switch at the same time.
-
 
 def _queues(places: int, members: int) -> Queues:
     first, last = np.full((2, places), -1, np.int64)
