@@ -85,7 +85,7 @@ def search(topology: pccl.Topology, *collectives: pccl.Collective) -> pccl.Algor
 
 def direct(topology: pccl.Topology, *collectives: pccl.Collective) -> pccl.Algorithm:
     """Pairwise sends and receives along fixed routes, all issued at once: by source, then by destination."""
-    return pccl.baseline("direct", topology, *collectives)
+    return pccl.baseline("direct-ascending", topology, *collectives)
 
 
 WAYS: dict[str, Run] = {"Direct": direct, "the paper's method": method, "our search": search}

@@ -16,7 +16,6 @@ from benchmarks.paper.setting import (
     all_to_all,
     average,
     compared,
-    direct,
     microseconds,
 )
 
@@ -102,7 +101,4 @@ def draw(rows: list[Row], path: Path) -> None:
 
 def _staggered(network: pccl.Topology) -> pccl.Algorithm:
     """Direct, each NPU beginning with the one after itself."""
-    npus = network.num_npus
-    size = pccl.units.Bytes(MIB)
-    pairs = ((i, (i + step) % npus) for step in range(1, npus) for i in range(npus))
-    return direct(network, pccl.Custom([pccl.Condition(i, [j], size) for i, j in pairs]))
+    return pccl.baseline("direct", network, pccl.AllToAll(pccl.units.Bytes(network.num_npus * MIB)))

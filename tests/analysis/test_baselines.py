@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,7 @@ import pccl
 from pccl.analysis.baselines import multitree, rings
 from pccl.analysis.baselines.workload import UnsupportedError, Workload
 from tests.algorithm.reference import is_correct
-from tests.strategies import groups, networks, problems
+from tests.strategies import collectives, groups, networks
 
 SHARED = ("all-gather", "reduce-scatter", "all-reduce")
 FREE = {"latency": "0ns", "bandwidth": "1GB/s"}  # a kB takes a microsecond
@@ -30,6 +31,26 @@ def steps(name, topology, *collectives):
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 
+# What switches can do besides passing messages on: nothing, multiply, add, both.
+ABILITIES = [
+    {"multicast": multicast, "reduce": reduce}
+    for multicast in (False, True)
+    for reduce in (False, True)
+]
+
+
+@st.composite
+def switched(draw):
+    """A network whose switches each can do something else."""
+    topology = draw(networks(limits=False))
+    able = [draw(st.sampled_from(ABILITIES)) for _ in topology.switches]
+    columns = {name: getattr(topology, name).copy() for name in ("multicast", "reduce")}
+    for switch, flags in zip(topology.switches.tolist(), able, strict=True):
+        for name, flag in flags.items():
+            columns[name][switch] = flag
+    return replace(topology, **columns)
+
+
 def check_all(topology, collectives):
     bound, ran = pccl.lower_bound(topology, *collectives), set()
     for entry in pccl.baselines():
@@ -41,16 +62,20 @@ def check_all(topology, collectives):
             assert entry.name == "confined"  # a group that cannot do without others
             continue
         pccl.verify(algorithm)
-        assert is_correct(algorithm)
+        assert topology.plain or is_correct(algorithm)
         assert bound.value <= algorithm.duration
         ran.add(entry.name)
     return ran
 
 
 @settings(max_examples=40, deadline=None)
-@given(problems(limits=False))
+@given(switched().flatmap(lambda t: st.tuples(st.just(t), any_collectives(t.num_npus))))
 def test_baselines_are_correct_and_keep_to_the_bound(problem):
     check_all(*problem)
+
+
+def any_collectives(npus):
+    return st.lists(collectives(npus), min_size=1, max_size=3)
 
 
 @st.composite
@@ -64,7 +89,7 @@ def one_kind(draw, topology, kinds):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    networks(limits=False).flatmap(
+    switched().flatmap(
         lambda t: st.tuples(st.just(t), one_kind(t, (*SHARED, "broadcast", "reduce")))
     )
 )
@@ -99,20 +124,28 @@ FACTORS = st.sampled_from(
 
 
 @settings(max_examples=30, deadline=None)
-@given(FACTORS, FACTORS, st.sampled_from([*SHARED, "all-to-all"]), st.integers(1, 2))
-def test_dimension_by_dimension_on_any_product(first, second, kind, chunks):
+@given(
+    FACTORS,
+    FACTORS,
+    st.sampled_from(ABILITIES),
+    st.sampled_from([*SHARED, "all-to-all"]),
+    st.integers(1, 2),
+)
+def test_dimension_by_dimension_on_any_product(first, second, flags, kind, chunks):
     topology = pccl.topology.product(first, second)
+    able = {name: np.where(topology.kind, flag, True) for name, flag in flags.items()}
+    topology = replace(topology, **able)
     n = topology.num_npus
     collective = pccl.collective.COLLECTIVES[kind](f"{n * chunks}kB", chunks=chunks)
     algorithm = pccl.baseline("hierarchical", topology, collective)
     pccl.verify(algorithm)
-    assert is_correct(algorithm)
+    assert topology.plain or is_correct(algorithm)
     assert pccl.lower_bound(topology, collective).value <= algorithm.duration
 
 
 @settings(max_examples=30, deadline=None)
 @given(
-    networks(limits=False),
+    switched(),
     st.sampled_from([*SHARED, "broadcast", "reduce", "all-to-all"]),
     st.integers(1, 5000),
     st.integers(1, 4),
@@ -145,9 +178,21 @@ def test_groups_contend():
 @pytest.mark.parametrize(("width", "nanoseconds"), [(3, 177_779), (4, 393_120)])
 def test_direct_is_what_astra_sim_simulates(width, nanoseconds):
     mesh = pccl.topology.mesh(width, width, bandwidth="50GiB/s", latency="500ns")
-    direct = pccl.baseline("direct", mesh, pccl.AllToAll(size=f"{width * width}MiB"))
+    direct = pccl.baseline("direct-ascending", mesh, pccl.AllToAll(size=f"{width * width}MiB"))
     assert direct.duration == pytest.approx(nanoseconds * 1000, rel=2e-4)
     pccl.verify(direct)
+
+
+def test_direct_begins_with_the_next_in_the_group():
+    """Six ports of a switch are all busy all the time; in ascending order all would send to NPU 0 first."""
+    switch = pccl.topology.switch(6, **FREE)
+    exchange = pccl.AllToAll("6kB")
+    first = pccl.baseline("direct", switch, exchange).transfers
+    sent = first.start == 0
+    assert sorted(first.conditions.destination_ids[first.chunk[sent]]) == list(range(6))
+    # Into the switch and out of it, one after another.
+    assert steps("direct", switch, exchange) == 5 + 1
+    assert steps("direct-ascending", switch, exchange) == 10
 
 
 def test_direct_goes_along_rows_first_and_the_short_way_round():
@@ -309,6 +354,16 @@ def test_sums_that_meet_are_added_up():
     )
 
 
+@pytest.mark.parametrize(("flags", "messages"), [({}, 3 + 3), ({"reduce": True}, 3 + 1)])
+def test_switches_that_cannot_add_pass_sums_on_one_by_one(flags, messages):
+    """Three NPUs send to the fourth, each a message of its own, unless the switch makes one of them."""
+    topology = pccl.topology.switch(4, multicast=True, **flags)
+    algorithm = pccl.baseline("halving-doubling", topology, pccl.ReduceScatter("4MiB"))
+    pccl.verify(algorithm)
+    assert np.bincount(algorithm.transfers.chunk).tolist() == [messages] * 4
+    assert np.all(algorithm.transfers.reduce)
+
+
 # --- All-to-All ------------------------------------------------------------------------------------------------------
 
 
@@ -412,7 +467,7 @@ def test_what_a_baseline_cannot_do():
     ring = pccl.topology.ring(4)
     with pytest.raises(pccl.PcclError, match="does not support all-reduce"):
         pccl.baseline("direct", ring, pccl.AllReduce(size="4MiB"))
-    with pytest.raises(pccl.PcclError, match="there are direct, confined, ring"):
+    with pytest.raises(pccl.PcclError, match="there are direct, direct-ascending, confined"):
         pccl.baseline("magic", ring, pccl.AllReduce(size="4MiB"))
     with pytest.raises(pccl.InfeasibleError, match="cannot get from NPU 0 to NPU 2"):
         pccl.baseline("confined", ring, pccl.AllGather(size="2MiB", group=[0, 2]))
@@ -430,7 +485,7 @@ def test_what_a_baseline_cannot_do():
 
 @pytest.mark.parametrize("name", [entry.name for entry in pccl.baselines()])
 def test_limits_of_switches_are_refused(name):
-    kind = "all-to-all" if name in ("direct", "bruck") else "all-reduce"
+    kind = "all-to-all" if name in ("direct", "direct-ascending", "bruck") else "all-reduce"
     limited = pccl.topology.product(pccl.topology.switch(4, buffer=1), pccl.topology.line(2))
     with pytest.raises(pccl.PcclError, match="ignores the limits of switches"):
         pccl.baseline(name, limited, pccl.collective.COLLECTIVES[kind]("8MiB"))

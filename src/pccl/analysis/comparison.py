@@ -120,8 +120,9 @@ def compare(
     algorithm
         Ours, or any other.
     baselines
-        Names of baselines to run; None for all of them. Those that do not apply get a row that says why. Each is run
-        with data cut as ours are and with data that are not cut at all, and the faster counts.
+        Names of baselines to run; None for all, but for those that are only run on request. Those that do not apply
+        get a row that says why. Each is run with data cut as ours are and with data that are not cut at all, and the
+        faster counts.
     bound
         Whether to prove a bound. The one that was proven when the algorithm was found is taken if there is one.
     quick
@@ -139,7 +140,7 @@ def compare(
     >>> [(row.name, row.reason) for row in comparison.left_out]
     [('bruck', 'does not support all-gather')]
     """
-    chosen = all_baselines()
+    chosen = tuple(entry for entry in all_baselines() if not entry.on_request)
     if baselines is not None:
         chosen = tuple(find_baseline(name) for name in dict.fromkeys(baselines))
         # Whoever names baselines wants them, however long they take.

@@ -153,7 +153,6 @@ def ask(state: Service, transfer: int, time: int) -> None:
 def begin(state: Service, transfer: int, time: int) -> None:
     """Start a transfer."""
     state.busy[state.link[transfer]] = True
-    # Everybody takes gates in the same order, so that nobody waits for one who waits for him.
     state.start[transfer] = time
     schedule(state, time + state.hold[transfer], transfer, FREE)
     schedule(state, time + state.travel[transfer], transfer, ARRIVED)
@@ -176,7 +175,6 @@ def serve_next(state: Service, link: int, time: int) -> None:
     state.busy[link] = False
     if state.queues.first[link] >= 0:
         begin(state, leave(state.queues, link), time)
-    # It has all gates before this one, and goes on from here.
 
 
 @kernel

@@ -69,8 +69,8 @@ def _neighbours(workload: Workload) -> tuple[Ints, Ints, Paths]:
     place = workload.place
     # A path is a link that leaves a member, and the shortest way from there over links that leave no member.
     beyond = np.flatnonzero(place[topology.src] < 0)
-    links: Any = {name: getattr(topology, name)[beyond] for name in LINK_COLUMNS}
-    relays = replace(topology, **links)
+    columns = ("src", "dst", "latency", "bandwidth", "exclusive", "gap")
+    relays = replace(topology, **{name: getattr(topology, name)[beyond] for name in columns})
     towards, remaining = shortest(relays, workload.size, members)
     link = np.flatnonzero(place[topology.src] >= 0)
     via = topology.dst[link].astype(np.int64)

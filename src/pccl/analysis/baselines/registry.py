@@ -12,7 +12,13 @@ from pccl.analysis.baselines.dimensions import hierarchical
 from pccl.analysis.baselines.multitree import multitree
 from pccl.analysis.baselines.rings import best_ring, ring
 from pccl.analysis.baselines.sends import Sends, contend
-from pccl.analysis.baselines.textbook import bruck, direct, double_tree, halving_doubling
+from pccl.analysis.baselines.textbook import (
+    bruck,
+    direct,
+    direct_ascending,
+    double_tree,
+    halving_doubling,
+)
 from pccl.analysis.baselines.workload import UnsupportedError, Workload
 from pccl.analysis.simulator import simulate
 from pccl.collective import COLLECTIVES, Collective
@@ -37,6 +43,8 @@ class Baseline:
         What it asks of groups or networks; empty if any will do.
     plan
         How one collective is sent; None for our own synthesis.
+    on_request
+        Whether a comparison leaves it out unless it is named.
     """
 
     name: str
@@ -44,6 +52,7 @@ class Baseline:
     kinds: frozenset[str]
     plan: Callable[[Workload], Sends] | None = field(repr=False)
     needs: str = ""
+    on_request: bool = False
 
     @property
     def synthesizes(self) -> bool:
@@ -81,6 +90,8 @@ _COPIES = frozenset(COLLECTIVES) - {"reduce-scatter", "all-reduce", "reduce"}
 _BASELINES = (
     Baseline("direct", "every NPU sends to every destination by itself, over a fixed route",
              _COPIES, direct),
+    Baseline("direct-ascending", "as direct, but all begin with the first destination, as in ASTRA-sim",
+             _COPIES, direct_ascending, on_request=True),
     Baseline("confined", "our synthesis on the devices of each group alone",
              frozenset(COLLECTIVES), None, "groups that are connected by themselves"),
     Baseline("ring", "shares go round the group in its own order",
@@ -107,7 +118,8 @@ def baselines() -> tuple[Baseline, ...]:
     Examples
     --------
     >>> [baseline.name for baseline in baselines()]  # doctest: +NORMALIZE_WHITESPACE
-    ['direct', 'confined', 'ring', 'best-ring', 'halving-doubling', 'double-tree', 'bruck', 'hierarchical', 'multitree']
+    ['direct', 'direct-ascending', 'confined', 'ring', 'best-ring', 'halving-doubling', 'double-tree', 'bruck',
+     'hierarchical', 'multitree']
     >>> [baseline.needs for baseline in baselines() if baseline.name == "halving-doubling"]
     ['a power of two NPUs per group']
     """
@@ -142,6 +154,7 @@ def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorith
     collectives = cut(collectives, 1)
     columns = []
     chunks = 0
+    rows = 0
     for collective in collectives:
         # Switches belong to no group and serve all of them.
         network = topology.restrict([*collective.members(topology.npus), *topology.switches])
@@ -149,9 +162,11 @@ def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorith
         # The restricted network counts only the links that it has.
         links = np.flatnonzero(inside[topology.src] & inside[topology.dst])
         own = synthesize(network, collective, verify=False).transfers
-        columns.append(
-            (own.chunk.astype(np.int64) + chunks, links[own.link], own.start, own.reduce)
-        )
+        chunk = own.chunk.astype(np.int64) + chunks
+        follows = np.where(own.follows >= 0, own.follows + rows, -1)
+        columns.append((chunk, links[own.link], own.start, own.reduce, follows))
         chunks += len(own.conditions)
-    joined = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    return simulate(Algorithm.build(topology, collectives, *joined), "fifo").to_algorithm()
+        rows += len(own)
+    *joined, follows = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    algorithm = Algorithm.build(topology, collectives, *joined, follows=follows)
+    return simulate(algorithm, "fifo").to_algorithm()

@@ -120,8 +120,9 @@ def lay_trees(
     `tree_of_chunk` says otherwise.
 
     A sum goes along the routes of its tree as it is. Where that cannot be, because different partial sums would pass
-    through one device (which holds one sum of a chunk, and adds its own contribution), the routes are cut down to a
-    tree of links, along which every device adds up what comes in and sends it on once.
+    through one device that adds (an NPU or a switch that can; it holds one sum of a chunk, and adds its own
+    contribution), the routes are cut down to a tree, along which every such device adds up what comes in and sends it
+    on once. Other switches pass the sums on one by one.
     """
     up = _table(workload, make(True), True) if workload.collects else None
     down = _table(workload, make(False), False) if workload.spreads else None
@@ -139,10 +140,18 @@ def lay_trees(
         np.empty(most, np.bool_),
     )
     topology = workload.topology
-    token, last, chosen = np.empty((3, topology.num_devices), np.int64)
-    contributes = workload.place >= 0
+    token, last = np.empty((2, topology.num_devices), np.int64)
     ground = kernels.Ground(
-        workload.members, contributes, topology.src, topology.dst, token, last, chosen, pattern
+        member=workload.members,
+        contributes=workload.place >= 0,
+        multicast=topology.multicast,
+        reduce=topology.reduce,
+        src=topology.src,
+        dst=topology.dst,
+        token=token,
+        last=last,
+        chosen=np.empty(most, np.int64),
+        pattern=pattern,
     )
     kernels.lay_trees(up or absent, down or absent, ground)
     chunk = workload.by_piece

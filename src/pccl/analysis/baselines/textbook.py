@@ -11,12 +11,25 @@ from pccl.network import no_way
 
 
 def direct(workload: Workload) -> Sends:
-    """Every chunk to each of its destinations by itself."""
+    """Every chunk to each of its destinations by itself; each member begins with the next one after it in the group."""
+    src, dst, walk = workload.pairs
+    turn = (workload.place[dst] - workload.place[src]) % len(workload.members)
+    return _direct(workload, np.argsort(turn[walk], kind="stable"))
+
+
+def direct_ascending(workload: Workload) -> Sends:
+    """Every chunk to each of its destinations by itself, in the order of chunks: all begin with the first member."""
+    return _direct(workload, np.arange(len(workload.conditions.destination_ids)))
+
+
+def _direct(workload: Workload, order: Ints) -> Sends:
+    """Chunks and their destinations, served in this order."""
     if workload.collects:
         raise UnsupportedError("does not support conditions that reduce")
     conditions = workload.conditions
-    chunk = np.repeat(np.arange(len(conditions)), conditions.num_destinations)
+    chunk = np.repeat(np.arange(len(conditions)), conditions.num_destinations)[order]
     src, dst, walk = workload.pairs
+    walk = walk[order]
     unreachable = (src != dst) & (workload.towards[workload.place[dst], src] < 0)
     if np.any(unreachable):
         first = int(np.argmax(unreachable[walk]))

@@ -43,6 +43,8 @@ class Ground(NamedTuple):
 
     member: Ints  # device of each member of the group
     contributes: Bools  # per device: whether it is a member of the group
+    multicast: Bools  # per device: whether it multiplies what comes in
+    reduce: Bools  # per device: whether it adds up what comes in
     src: Indices
     dst: Indices
     token: Ints  # who stands for the sum that the device has seen; or whether it has joined a tree of links
@@ -70,7 +72,8 @@ def send_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
     """Send every partial sum to the parent along its path; returns -1 where different sums would meet on the way.
 
     Who belongs to the same sum is kept by union and find in `token`; a device that only passes sums on remembers one
-    contributor of the last, since the next one through it must contain that.
+    contributor of the last, since the next one through it must contain that. A switch that can only hand messages on
+    remembers nothing: there, different sums pass one by one.
     """
     order = up.order[tree]
     token = ground.token
@@ -89,25 +92,38 @@ def send_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
         for hop in range(up.first[path], up.first[path + 1]):
             at = ground.dst[up.link[hop]]
             own = holder(token, sender)
-            there = holder(token, at)
-            adds = ground.contributes[at] and own != there
+            # A switch that hands a message on must get it as it is to leave: what counts is the
+            # next device that does more.
+            ahead = hop
+            while not can_do_both(ground, ground.dst[up.link[ahead]]):
+                ahead += 1
+            target = ground.dst[up.link[ahead]]
+            reduce = ground.contributes[target] and holder(token, target) != own
+            adds = reduce and ahead == hop
             # A member on the way adds its own contribution, which would get to the root
             # again when it sends its own sum.
             if adds and not chain and hop + 1 < up.first[path + 1]:
                 return -1
-            if not ground.contributes[at] and there != NONE and own != there:
-                return -1
-            write(
-                ground.pattern, count, up.link[hop], wait, ground.last[at] if adds else NONE, adds
-            )
-            if adds:
-                token[there] = own
-            elif not ground.contributes[at]:
-                token[at] = own
+            previous = ground.last[at] if adds else NONE
+            if ground.reduce[at] if reduce else ground.multicast[at]:
+                there = holder(token, at)
+                if adds:
+                    token[there] = own
+                elif not ground.contributes[at]:
+                    if there not in (NONE, own):
+                        return -1
+                    token[at] = own
+            write(ground.pattern, count, up.link[hop], wait, previous, reduce)
             wait = count
             ground.last[at] = count
             count += 1
     return count
+
+
+@kernel
+def can_do_both(ground: Ground, device: int) -> bool:
+    """Whether a device multiplies and adds, as all NPUs do."""
+    return ground.multicast[device] and ground.reduce[device]
 
 
 @kernel
@@ -123,7 +139,10 @@ def holder(token: Ints, device: int) -> int:
 
 @kernel
 def merge_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
-    """Send sums over the union of all paths, cut down to a tree of links: each device adds up, and sends on once."""
+    """Send sums over the union of all paths, cut down to a tree of devices that add: each of them sends on once.
+
+    Switches that cannot add are no part of the tree, and pass on what comes.
+    """
     order = up.order[tree]
     chosen = ground.chosen
     size = 0
@@ -136,7 +155,7 @@ def merge_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
         begin = up.first[up.path[tree, order[k]]]
         end = begin
         while not joined[at]:
-            joined[at] = True
+            joined[at] = ground.reduce[at]
             at = ground.dst[up.link[end]]
             end += 1
         for hop in range(end - 1, begin - 1, -1):
@@ -146,7 +165,9 @@ def merge_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
     for k in range(size - 1, -1, -1):
         src = ground.src[chosen[k]]
         dst = ground.dst[chosen[k]]
-        write(ground.pattern, count, chosen[k], ground.last[src], ground.last[dst], True)
+        # What came last to a switch that passes messages on is what it sends now.
+        previous = ground.last[dst] if ground.reduce[dst] else NONE
+        write(ground.pattern, count, chosen[k], ground.last[src], previous, True)
         ground.last[dst] = count
         count += 1
     return count
