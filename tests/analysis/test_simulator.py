@@ -163,18 +163,16 @@ def one_switch(buffer: int | None = None, multicast: bool = True) -> pccl.Algori
 
 
 @pytest.mark.parametrize(
-    ("buffer", "multicast", "planned", "fifo"),
+    ("buffer", "planned", "fifo"),
     [
-        (None, True, [0, 1, 1, 0, 2], [0, 1, 1, 0, 2]),
-        (2, True, [0, 1, 1, 0, 2], [0, 1, 1, 0, 2]),
-        (1, True, [0, 1, 1, 2, 3], [0, 1, 1, 2, 3]),
-        (None, False, [0, 1, 2, 0, 3], [0, 1, 2, 0, 1]),
-        (1, False, [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]),
+        (None, [0, 1, 1, 0, 2], [0, 1, 1, 0, 2]),
+        (2, [0, 1, 1, 0, 2], [0, 1, 1, 0, 2]),
+        (1, [0, 1, 1, 2, 3], [0, 1, 1, 2, 3]),
     ],
 )
-def test_limits_by_hand(buffer, multicast, planned, fifo):
+def test_limits_by_hand(buffer, planned, fifo):
     """The plan is made for no limits; only its order counts."""
-    algorithm, world = one_switch(), one_switch(buffer, multicast).topology
+    algorithm, world = one_switch(), one_switch(buffer).topology
     for discipline, expected in (("planned", planned), ("fifo", fifo)):
         simulation = pccl.simulate(algorithm, discipline, topology=world)
         assert (simulation.start // 10**6).tolist() == expected
@@ -186,6 +184,12 @@ def test_limits_by_hand(buffer, multicast, planned, fifo):
             simulation.start,
         )
         pccl.verify(real)
+
+
+def test_a_plan_that_multiplies_does_not_run_where_switches_cannot():
+    world = one_switch(multicast=False).topology
+    with pytest.raises(pccl.TopologyError, match=r"switch 4 .* cannot multiply, which the plan"):
+        pccl.simulate(one_switch(), topology=world)
 
 
 def test_first_come_first_served_full_switches_block_each_other():
@@ -205,20 +209,22 @@ def test_first_come_first_served_full_switches_block_each_other():
 def swap() -> pccl.Algorithm:
     """A chunk sets out for a switch long before there is room, which depends on what its sender does next.
 
-    Switch 5 sends chunk 0 to switch 6 over a long link, and only then to switch 7. When that has sent it on, chunk 1
-    may go there from switch 6, which so has room when chunk 0 arrives at last.
+    Switch 5 passes chunk 0 on to switch 6 over a long link, and only then has room for a second message of it, to
+    switch 7. When that has sent it on, chunk 1 may go there from switch 6, which so has room when chunk 0 arrives at
+    last.
     """
     ends = [(0, 5), (5, 6), (5, 7), (1, 6), (6, 7), (7, 2), (7, 3), (6, 4)]
-    switches = [Switch("", None, False), Switch("", 1), Switch("", 1)]
+    switches = [Switch("", 1), Switch("", 1), Switch("", 1)]
     conditions = [pccl.Condition(0, [3, 4], "1kB"), pccl.Condition(1, 2, "1kB")]
     rows = [
         (0, 0, 0),
         (0, 1, 1),
-        (0, 2, 2),
-        (0, 6, 3),
+        (0, 0, 2),
+        (0, 2, 3),
+        (0, 6, 4),
         (1, 3, 0),
-        (1, 4, 4),
-        (1, 5, 5),
+        (1, 4, 5),
+        (1, 5, 6),
         (0, 7, 102),
     ]
     return chunks_through(ends, switches, conditions, 5, rows, {1: "100us"})
@@ -235,14 +241,14 @@ def test_waiting_in_a_circle_need_not_block():
 
 def test_in_a_slower_world_it_may_block():
     with pytest.raises(
-        pccl.InfeasibleError, match=r"planned order, the chunks block each other in switch [67] "
+        pccl.InfeasibleError, match=r"planned order, the chunks block each other in switch [567] "
     ):
         pccl.simulate(swap(), slowdown={6: 100.0})
 
 
 def test_a_chunk_that_comes_again_while_it_is_there_is_refused():
     ends = [(0, 3), (1, 3), (3, 2), (0, 1)]
-    plan = chunks_through(ends, [Switch("", 2)], [pccl.Condition(0, [1, 2], "1kB")], 3,
+    plan = chunks_through(ends, [Switch("", 2, True)], [pccl.Condition(0, [1, 2], "1kB")], 3,
                           [(0, 3, 0), (0, 0, 0), (0, 1, 1), (0, 2, 2)])  # fmt: skip
     pccl.verify(plan)
     for discipline in ("planned", "fifo"):

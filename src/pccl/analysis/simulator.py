@@ -209,6 +209,11 @@ def simulate(
             raise TopologyError(
                 f"{world.name} does not have the links of {own.name}, on which the algorithm runs"
             )
+    for name, verb in (("multicast", "multiply"), ("reduce", "add")):
+        lost = getattr(own, name) & ~getattr(world, name)
+        if np.any(lost):
+            switch = world.device_text(int(np.argmax(lost)))
+            raise TopologyError(f"{world.name}: {switch} cannot {verb}, which the plan may rely on")
     transfers = algorithm.transfers
     transmission = replace(transfers, topology=world).transmission
     if slowdown is not None or jitter:
