@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pccl._arrays import Floats, Indices, Ints
-from pccl.algorithm import Algorithm, Transfers
+from pccl.algorithm import Algorithm
 from pccl.algorithm.holding import held_time
 from pccl.algorithm.timing import planned_starts, times_of
 from pccl.analysis.queues import first_come_starts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from pccl.analysis.baselines.sends import Sends, Trees, lay_trees
 from pccl.analysis.baselines.workload import Paths, Workload, follow, shortest
 from pccl.errors import InfeasibleError
 from pccl.network import NEVER
-from pccl.topology.core import LINK_COLUMNS
 
 
 def multitree(workload: Workload) -> Sends:

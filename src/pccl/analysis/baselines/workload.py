@@ -104,7 +104,7 @@ class Workload:
     def link_times(self) -> tuple[Ints, Ints]:
         """Per link: for how long the largest chunk holds it, and until when it has arrived; in picoseconds."""
         transmission = transmission_time(self.size, self.topology.bandwidth)
-        return transmission + self.topology.held_latency, transmission + self.topology.latency
+        return transmission + self.topology.overhead, transmission + self.topology.latency
 
     @cached_property
     def times(self) -> Ints:
