@@ -16,15 +16,19 @@ def network(
     switches: Sequence[Switch] = (),
     latency: str = "0us",
     exclusive: bool = False,
+    gap: str = "0us",
 ) -> Topology:
     """A link of 1 kB/us from each first to each second device."""
     return Topology.from_links(
-        npus, [Link(a, b, "1GB/s", latency, exclusive) for a, b in pairs], switches
+        npus, [Link(a, b, "1GB/s", latency, exclusive, gap) for a, b in pairs], switches
     )
 
 
 def schedule(
-    topology: Topology, collectives: Collective | list[Collective], *rows: Row
+    topology: Topology,
+    collectives: Collective | list[Collective],
+    *rows: Row,
+    follows: list[int] | None = None,
 ) -> Algorithm:
     """Rows are (chunk, from, to, start in us), with "add" behind them where the receiver adds."""
     pairs = list(zip(topology.src.tolist(), topology.dst.tolist(), strict=True))
@@ -35,6 +39,7 @@ def schedule(
         [pairs.index((row[1], row[2])) for row in rows],
         [round(row[3] * US) for row in rows],
         [row[4:] == ("add",) for row in rows],
+        follows=follows,
     )
 
 

@@ -19,6 +19,7 @@ class Move(NamedTuple):
     first_byte: int  # the first byte comes out
     arrival: int  # the last byte comes out
     held: int  # the link is free again
+    follows: int  # number of the move that brought the message that a switch passes on, or -1
 
 
 def is_correct(algorithm: Algorithm) -> bool:
@@ -29,31 +30,35 @@ def is_correct(algorithm: Algorithm) -> bool:
         and all(
             chunk_is_right(algorithm, chunk, moves) for chunk in range(len(algorithm.conditions))
         )
-        and multicast_is_respected(algorithm, moves)
         and buffers_are_respected(algorithm, moves)
     )
 
 
 def moves_of(algorithm: Algorithm) -> list[Move]:
     topology, transfers, moves = algorithm.topology, algorithm.transfers, []
-    for chunk, link, start, reduce in zip(
-        *(
-            column.tolist()
-            for column in (transfers.chunk, transfers.link, transfers.start, transfers.reduce)
-        ),
-        strict=True,
+    follows = transfers.follows.tolist() or [-1] * len(transfers)
+    given = (transfers.chunk, transfers.link, transfers.start, transfers.reduce)
+    for (chunk, link, start, reduce), before in zip(
+        zip(*(column.tolist() for column in given), strict=True), follows, strict=True
     ):
         size, bandwidth = int(algorithm.conditions.bytes[chunk]), int(topology.bandwidth[link])
         duration = -(-size * 10**12 // bandwidth)  # rounded up
-        latency = int(topology.latency[link])
+        latency, gap = int(topology.latency[link]), int(topology.gap[link])
         moves.append(
             Move(
                 chunk, link, int(topology.src[link]), int(topology.dst[link]), reduce,
                 start=start, sent=start + duration, first_byte=start + latency, arrival=start + latency + duration,
-                held=start + duration + (latency if topology.exclusive[link] else 0),
+                held=start + duration + gap + (latency if topology.exclusive[link] else 0),
+                follows=before,
             )
         )  # fmt: skip
     return moves
+
+
+def passes_on(algorithm: Algorithm, device: int, reduce: bool) -> bool:
+    """Whether a device can only pass such a message on: partial sums, or anything else."""
+    can = algorithm.topology.reduce if reduce else algorithm.topology.multicast
+    return not can[device]
 
 
 def links_are_free(moves: list[Move]) -> bool:
@@ -67,23 +72,41 @@ def links_are_free(moves: list[Move]) -> bool:
 def chunk_is_right(algorithm: Algorithm, chunk: int, moves: list[Move]) -> bool:
     """Follow a chunk through time. What a device holds is a set of contributions, just one for a plain chunk."""
     conditions = algorithm.conditions
-    own = [move for move in moves if move.chunk == chunk]
-    if any(move.reduce for move in own) and not conditions.reduces[chunk]:
+    own = {i: move for i, move in enumerate(moves) if move.chunk == chunk}
+    if any(move.reduce for move in own.values()) and not conditions.reduces[chunk]:
         return False
     sources = set(conditions.sources(chunk).tolist())
     holds: dict[int, set[int]] = defaultdict(set)
     for source in sources:
         holds[source] = {source}
     in_flight: dict[int, set[int]] = {}
+    waiting: dict[int, set[int]] = {}  # messages that are in a switch that will pass them on
     # At the same moment, what arrives can be sent on at once; arrivals happen in the order of their starts and links.
-    events = [(move.arrival, 0, move.start, move.link, i) for i, move in enumerate(own)]
-    events += [(move.start, 1, move.start, move.link, i) for i, move in enumerate(own)]
+    events = [(move.arrival, 0, move.start, move.link, i) for i, move in own.items()]
+    events += [(move.start, 1, move.start, move.link, i) for i, move in own.items()]
     for _, leaves, _, _, i in sorted(events):
         move = own[i]
         if leaves:
+            passes = passes_on(algorithm, move.src, move.reduce)
+            if passes != (move.follows >= 0):
+                return False
+            if passes:
+                before = moves[move.follows]
+                if (
+                    move.follows not in waiting
+                    or before.dst != move.src
+                    or before.reduce != move.reduce
+                ):
+                    return False
+                in_flight[i] = waiting.pop(move.follows)  # so it cannot be passed on again
+                continue
             if not holds[move.src]:
                 return False
             in_flight[i] = set(holds[move.src])
+            if not algorithm.topology.multicast[move.src]:
+                holds[move.src] = set()
+        elif passes_on(algorithm, move.dst, move.reduce):
+            waiting[i] = in_flight[i]
         elif move.reduce:
             if holds[move.dst] & in_flight[i]:
                 return False
@@ -95,30 +118,6 @@ def chunk_is_right(algorithm: Algorithm, chunk: int, moves: list[Move]) -> bool:
     return all(holds[device] == sources for device in conditions.destinations(chunk).tolist())
 
 
-def multicast_is_respected(algorithm: Algorithm, moves: list[Move]) -> bool:
-    for i, a in enumerate(moves):
-        for b in moves[:i]:
-            if a.chunk != b.chunk:
-                continue
-            if (
-                a.src == b.src
-                and not algorithm.topology.multicast[a.src]
-                and a.start < b.sent
-                and b.start < a.sent
-            ):
-                return False
-            together = a.first_byte < b.arrival and b.first_byte < a.arrival
-            if (
-                a.dst == b.dst
-                and not algorithm.topology.multicast[a.dst]
-                and a.reduce
-                and b.reduce
-                and together
-            ):
-                return False
-    return True
-
-
 def buffers_are_respected(algorithm: Algorithm, moves: list[Move]) -> bool:
     for switch in algorithm.topology.switches.tolist():
         capacity = int(algorithm.topology.buffer[switch])
@@ -127,7 +126,7 @@ def buffers_are_respected(algorithm: Algorithm, moves: list[Move]) -> bool:
         stays = [
             stay
             for chunk in range(len(algorithm.conditions))
-            for stay in stays_of(switch, chunk, moves)
+            for stay in stays_of(algorithm, switch, chunk, moves)
         ]
         for begin, _ in stays:
             if sum(other_begin <= begin < other_end for other_begin, other_end in stays) > capacity:
@@ -135,14 +134,27 @@ def buffers_are_respected(algorithm: Algorithm, moves: list[Move]) -> bool:
     return True
 
 
-def stays_of(switch: int, chunk: int, moves: list[Move]) -> list[tuple[int, int]]:
+def stays_of(
+    algorithm: Algorithm, switch: int, chunk: int, moves: list[Move]
+) -> list[tuple[int, int]]:
     """When the chunk is in the switch: from its first byte received to its last byte sent, once per time it comes."""
-    events = [(m.start, 0, m.sent, False) for m in moves if m.chunk == chunk and m.src == switch]
-    events += [
-        (m.first_byte, 1, m.arrival, not m.reduce)
-        for m in moves
-        if m.chunk == chunk and m.dst == switch
+    own = {i: m for i, m in enumerate(moves) if m.chunk == chunk and switch in (m.src, m.dst)}
+    passing = {
+        i: m for i, m in own.items() if m.dst == switch and passes_on(algorithm, switch, m.reduce)
+    }
+    stays = []
+    for i, brings in passing.items():
+        ends = [m.sent for m in own.values() if m.follows == i]
+        stays.append((brings.first_byte, max([brings.arrival, *ends])))
+    kept = [
+        m for i, m in own.items() if i not in passing and not (m.src == switch and m.follows >= 0)
     ]
+    return stays + stays_of_kept(switch, kept)
+
+
+def stays_of_kept(switch: int, moves: list[Move]) -> list[tuple[int, int]]:
+    events = [(m.start, 0, m.sent, False) for m in moves if m.src == switch]
+    events += [(m.first_byte, 1, m.arrival, not m.reduce) for m in moves if m.dst == switch]
     events.sort(key=lambda event: event[:2])
     stays: list[tuple[int, int]] = []
     for i, (begin, comes_in, end, is_copy) in enumerate(events):

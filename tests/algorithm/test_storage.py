@@ -228,10 +228,10 @@ def without(name: str) -> Callable[[dict[str, Any], dict[str, Any]], None]:
     [
         (header(format="npz"), "is not a .pccl file: its header does not say so"),
         (without("format"), "is not a .pccl file: its header does not say so"),
-        (header(version=2), "has version 2; this pccl reads version 1"),
-        (without("version"), "has version None; this pccl reads version 1"),
+        (header(version=3), "has version 3; this pccl reads versions 1 to 2"),
+        (without("version"), "has version None; this pccl reads versions 1 to 2"),
         (header(version=True), "has version True"),
-        (header(version="1"), "has version '1'; this pccl reads version 1"),
+        (header(version="1"), "has version '1'; this pccl reads versions 1 to 2"),
         (header(bound={"kind": "cut"}), "missing required field"),
         (header(bound=BOUND | {"mood": "good"}), "unknown field `mood`"),
         (header(bound=BOUND | {"value_ps": -1}), r">= 0 - at `\$\.bound\.value_ps`"),
@@ -356,3 +356,33 @@ def test_provenance_does_not_change_what_is_loaded(
     other.save(tmp_path / "other.pccl")
     assert load(tmp_path / "other.pccl") == saved[0]
     assert load(tmp_path / "other.pccl").provenance.method == "by hand"
+
+
+def test_switches_of_version_1_could_do_everything(tmp_path: Path) -> None:
+    """Then a switch multiplied and added, and no file said so."""
+    star = pccl.topology.switch(4, multicast=True, reduce=True)
+    algorithm = pccl.synthesize(star, pccl.AllReduce("4MiB", chunks=1))
+
+    def as_before(header: dict[str, Any], columns: dict[str, Any]) -> None:
+        header["version"] = 1
+        del columns["topology_reduce"]
+        del columns["topology_gap"]
+
+    algorithm.save(tmp_path / "new.pccl")
+    old = rewritten((tmp_path / "new.pccl").read_bytes(), tmp_path / "old.pccl", as_before)
+    assert pccl.load(old) == algorithm
+    pccl.verify(pccl.load(old))
+
+
+def test_the_order_of_messages_is_stored_where_it_is_not_first_in_first_out(tmp_path: Path) -> None:
+    star = pccl.topology.switch(2, latency="0ns")
+    swap = pccl.SendRecv("2kB", (0, 1), chunks=1)
+    late = 10**9
+    rows = ([0, 0, 0], [0, 0, 3], [0, late, 2 * late])
+    for follows in ([-1, -1, 0], [-1, -1, 1]):
+        algorithm = pccl.Algorithm.build(star, [swap], *rows, follows=follows)
+        assert algorithm.transfers.first_in_first_out == (follows[2] == 0)
+        pccl.verify(algorithm)
+        for name in ("a.pccl", "a.json"):
+            algorithm.save(tmp_path / name)
+            assert pccl.load(tmp_path / name) == algorithm

@@ -72,26 +72,39 @@ RIGHT = {
         Custom([Condition(range(3), range(3), "1kB", reduces=True)]),
         *((0, a, b, 0, "add") for a in range(3) for b in range(3) if a != b),
     ),
-    "a tree through a switch": schedule(
-        star(4), Broadcast("1kB"), (0, 0, 4, 0), (0, 4, 1, 1), (0, 4, 2, 1), (0, 4, 3, 1)
+    "a tree through a switch that multiplies": schedule(
+        star(4, multicast=True), Broadcast("1kB"), (0, 0, 4, 0), (0, 4, 1, 1), (0, 4, 2, 1), (0, 4, 3, 1)
+    ),
+    "messages through a plain switch: what leaves it has entered it": schedule(
+        star(3), Broadcast("1kB"), (0, 0, 3, 0), (0, 0, 3, 1), (0, 3, 1, 1), (0, 3, 2, 2)
+    ),
+    "partial sums through a plain switch, one by one": schedule(
+        star(3), Reduce("1kB", root=0),
+        (0, 1, 3, 0, "add"), (0, 2, 3, 0, "add"), (0, 3, 0, 1, "add"), (0, 3, 0, 2, "add"),
+    ),
+    "a message that a plain switch has taken in for nothing": schedule(
+        star(2), SEND, (0, 0, 2, 0), (0, 0, 2, 1), (0, 2, 1, 2)
+    ),
+    "a switch that adds, but does not multiply": schedule(
+        star(3, reduce=True), Reduce("1kB", root=0),
+        (0, 1, 3, 0, "add"), (0, 2, 3, 0, "add"), (0, 3, 0, 1, "add"),
+    ),
+    "a switch that multiplies, but does not add": schedule(
+        star(3, multicast=True), [Reduce("1kB", root=0), Broadcast("1kB")],
+        (0, 1, 3, 0, "add"), (0, 2, 3, 0, "add"), (0, 3, 0, 1, "add"), (0, 3, 0, 2, "add"),
+        (1, 0, 3, 0), (1, 3, 1, 1), (1, 3, 2, 1),
     ),
     "a switch adds up, and is the root of an all-reduce": schedule(
-        star(4),
+        star(4, multicast=True, reduce=True),
         Custom([Condition(range(4), range(4), "1kB", reduces=True)]),
         *((0, i, 4, 0, "add") for i in range(4)),
         *((0, 4, i, 1) for i in range(4)),
     ),
-    "a switch without multicast adds up one by one, and sends one by one": schedule(
-        star(3, multicast=False),
-        Custom([Condition(range(3), range(3), "1kB", reduces=True)]),
-        *((0, i, 3, i, "add") for i in range(3)),
-        *((0, 3, i, 3 + i) for i in range(3)),
+    "a plain switch passes different messages on at the same time": schedule(
+        star(2), AllToAll("2kB"), (0, 0, 2, 0), (1, 1, 2, 0), (0, 2, 1, 1), (1, 2, 0, 1)
     ),
-    "a switch without multicast sends different chunks at the same time": schedule(
-        star(2, multicast=False), AllToAll("2kB"), (0, 0, 2, 0), (1, 1, 2, 0), (0, 2, 1, 1), (1, 2, 0, 1)
-    ),
-    "a switch without multicast takes in copies at the same time": schedule(
-        network(3, (0, 1), (0, 3), (1, 3), (3, 2), switches=[Switch(multicast=False)]),
+    "a plain switch takes in copies at the same time": schedule(
+        network(3, (0, 1), (0, 3), (1, 3), (3, 2), switches=[Switch()]),
         SendRecv("1kB", (0, 2)),
         (0, 0, 1, 0), (0, 0, 3, 1), (0, 1, 3, 1), (0, 3, 2, 2),
     ),
@@ -223,16 +236,37 @@ WRONG = {
         schedule(LINE, SUM, (0, 0, 1, 0, "add"), (0, 2, 1, 0, "add"), (0, 1, 0, 1)),
         r"chunk 0 \(custom\): the sum at NPU 2 is not complete",
     ),
-    "two departures at once without multicast": (
-        schedule(star(3, multicast=False), Broadcast("1kB"), (0, 0, 3, 0), (0, 3, 1, 1), (0, 3, 2, 1.5)),
-        r"transfer 2 .*: switch 3 \(hub\) sends this chunk over two links at once, without multicast",
+    "a plain switch multiplies": (
+        schedule(star(3), Broadcast("1kB"), (0, 0, 3, 0), (0, 3, 1, 1), (0, 3, 2, 2)),
+        r"transfer 2 .*: switch 3 \(hub\) does not have the chunk to pass on at that time",
     ),
-    "two partial sums come in at once without multicast": (
+    "a plain switch passes the same message on twice": (
         schedule(
-            star(3, multicast=False), Reduce("1kB", root=0),
-            (0, 1, 3, 0, "add"), (0, 2, 3, 0.5, "add"), (0, 3, 0, 2, "add"),
+            star(3), Broadcast("1kB"), (0, 0, 3, 0), (0, 3, 1, 1), (0, 3, 2, 2), follows=[-1, 0, 0]
         ),
-        r"transfer 1 .*: switch 3 \(hub\) takes in this chunk over two links at once, without multicast",
+        r"transfer 2 .*: switch 3 \(hub\) passes on what it has passed on before; it can neither multiply nor add",
+    ),
+    "a plain switch adds": (
+        schedule(
+            star(3), Reduce("1kB", root=0),
+            (0, 1, 3, 0, "add"), (0, 2, 3, 0, "add"), (0, 3, 0, 1, "add"),
+        ),
+        r"chunk 0 \(reduce\): the sum at NPU 0 is not complete",
+    ),
+    "a switch that adds, but does not multiply, sends a sum twice": (
+        schedule(
+            star(3, reduce=True), Custom([Condition([0, 1], [0, 2], "1kB", reduces=True)]),
+            (0, 0, 3, 0, "add"), (0, 1, 3, 0, "add"), (0, 3, 2, 1, "add"), (0, 3, 0, 2, "add"),
+        ),
+        r"transfer 3 .*: switch 3 \(hub\) does not have the chunk at that time",
+    ),
+    "a message is passed on before it is there": (
+        schedule(star(2), SEND, (0, 0, 2, 0), (0, 2, 1, 0.5)),
+        r"transfer 1 .*: switch 2 \(hub\) does not have the chunk to pass on at that time",
+    ),
+    "a link used during the gap after a message": (
+        schedule(network(2, (0, 1), gap="1us"), TWO, (0, 0, 1, 0), (1, 0, 1, 1.9)),
+        r"transfer 1 .*: the link is held until 2us by chunk 0",
     ),
     "buffer exceeded": (
         schedule(star(2, buffer=1), AllToAll("2kB"), (0, 0, 2, 0), (1, 1, 2, 0.5), (0, 2, 1, 1), (1, 2, 0, 1.5)),
@@ -244,21 +278,21 @@ WRONG = {
     ),
     "a chunk leaves twice, and is held until the second time": (
         schedule(
-            star(3, buffer=1), [Broadcast("1kB"), SendRecv("1kB", (1, 2))],
+            star(3, buffer=1, multicast=True), [Broadcast("1kB"), SendRecv("1kB", (1, 2))],
             (0, 0, 3, 0), (0, 3, 1, 1), (0, 3, 2, 4), (1, 1, 3, 2), (1, 3, 2, 3),
         ),
         r"transfer 3 \(chunk 1 .*: switch 3 \(hub\) would hold more chunks than its buffer of 1",
     ),
     "a chunk that comes in anew is sent on before it is there: it was never gone": (
         schedule(
-            star(3, buffer=1), [Broadcast("1kB"), SendRecv("1kB", (1, 2))],
+            star(3, buffer=1, multicast=True), [Broadcast("1kB"), SendRecv("1kB", (1, 2))],
             (0, 0, 3, 0), (0, 3, 1, 1), (1, 1, 3, 2), (0, 0, 3, 4), (0, 3, 2, 4.5), (1, 3, 2, 3),
         ),
         r"would hold more chunks than its buffer of 1",
     ),
     "a switch adds to a sum that it has sent before: it was never gone": (
         schedule(
-            star(3, buffer=1),
+            star(3, buffer=1, reduce=True, multicast=True),
             [Custom([Condition([0, 1], [2], "1kB", reduces=True)]), SendRecv("1kB", (1, 2))],
             (0, 0, 3, 0, "add"), (0, 3, 2, 1), (1, 1, 3, 2), (1, 3, 2, 3), (0, 1, 3, 4, "add"), (0, 3, 2, 5),
         ),
@@ -275,7 +309,7 @@ def test_wrong(algorithm: Algorithm, message: str) -> None:
 
 
 def test_more_contributions_than_bits_in_a_word() -> None:
-    hub = star(70)
+    hub = star(70, multicast=True, reduce=True)
     everyone = Custom([Condition(range(70), 0, "1kB", reduces=True)])
     rows = [(0, i, 70, 0, "add") for i in range(1, 70)] + [(0, 70, 0, 1, "add")]
     verify(schedule(hub, everyone, *rows))
