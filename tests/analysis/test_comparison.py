@@ -68,12 +68,48 @@ def test_what_does_not_apply_says_why(ours):
         "halving-doubling": "needs a power of two NPUs per group; all-gather has 9",
         "double-tree": "does not support all-gather",
         "bruck": "does not support all-gather",
+        "nccl-tree": "does not support all-gather",
+        "nvls": "needs a switch that multiplies and adds in every box, as in h100:4,nvls=yes; mesh:3x3 has none",
     }
     names = [row.name for row in comparison.baselines]
     assert names == [entry.name for entry in pccl.baselines() if not entry.on_request]
     assert comparison.best_baseline.duration == min(
         row.duration for row in comparison.baselines if row.duration is not None
     )
+
+
+@pytest.mark.parametrize(
+    ("collective", "today"),
+    [
+        (pccl.AllGather("4kB"), {"nccl-ring", "nvls"}),
+        (pccl.AllReduce("4kB"), {"nccl-ring", "nccl-tree", "nvls"}),
+        (pccl.Broadcast("4kB"), {"nccl-ring"}),
+        (pccl.AllToAll("4kB"), {"direct"}),
+        (pccl.Scatter("4kB"), {"direct"}),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+def test_what_people_have_today_is_the_best_of_what_nccl_does(collective, today):
+    able = pccl.topology.switch(4, multicast=True, reduce=True)
+    comparison = pccl.compare(pccl.synthesize(able, collective, effort="fast"))
+    candidates = [row for row in comparison.baselines if row.today]
+    assert {row.name for row in candidates} == today
+    assert comparison.today in candidates
+    assert comparison.today.duration == min(row.duration for row in candidates)
+    assert comparison.today.speedup == comparison.today.duration / comparison.ours.duration
+
+
+def test_nobody_runs_two_kinds_in_one_way(ours):
+    both = pccl.synthesize(ours.topology, *ours.collectives, pccl.AllToAll("9kB"), effort="fast")
+    assert pccl.compare(both).today is None
+
+
+def test_a_baseline_shaped_like_nccl_chooses_its_number_of_chunks():
+    switch = pccl.topology.switch(4, bandwidth="1GB/s", latency="0ns")
+    ours = pccl.synthesize(switch, pccl.AllGather("4MB", chunks=1), effort="fast")
+    (row,) = pccl.compare(ours, ["nccl-ring"]).baselines
+    uncut = pccl.baseline("nccl-ring", switch, pccl.AllGather("4MB", chunks=1))
+    assert row.duration < uncut.duration * 0.6
 
 
 def test_what_cannot_be_done_at_all_says_why():
@@ -103,7 +139,7 @@ def test_what_cannot_be_cut_is_left_as_it_is():
 
 
 def test_unknown_names_are_refused(ours):
-    with pytest.raises(pccl.PcclError, match="there is no baseline 'magic'; there are direct"):
+    with pytest.raises(pccl.PcclError, match="there is no baseline 'magic'; there are nccl-ring"):
         pccl.compare(ours, ["magic"])
 
 

@@ -50,14 +50,29 @@ def test_baselines_that_do_not_apply_are_left_out_and_named():
     task = ("compare", "-t", "ring:6", "-c", "all-reduce", "-s", "6MiB")
     result = json.loads(run(*task, "--json").stdout)
     names = [row["algorithm"] for row in result["rows"]]
-    assert names == ["pccl", "confined", "ring", "best-ring", "double-tree", "multitree", "bound"]
+    assert names == [
+        "pccl", "nccl-ring", "nccl-tree", "confined", "ring", "best-ring", "double-tree", "multitree", "bound",
+    ]  # fmt: skip
     assert result["left_out"] == {
+        "nvls": "needs a switch that multiplies and adds in every box, as in h100:4,nvls=yes; ring:6 has none",
         "direct": "does not support all-reduce",
         "halving-doubling": "needs a power of two NPUs per group; all-reduce has 6",
         "bruck": "does not support all-reduce",
         "hierarchical": "needs a network with dimensions, such as mesh:4x4; ring:6 has none",
     }
     assert "left out: direct, bruck (does not support all-reduce)" in run(*task).stdout.splitlines()
+
+
+def test_it_says_what_people_have_today():
+    task = ("compare", "-t", "h100:2", "-c", "all-reduce", "--sizes", "1K:2K")
+    rows = json.loads(run(*task, "--json").stdout)["rows"]
+    today = [(row["size"], row["algorithm"], row["speedup"]) for row in rows if row["today"]]
+    assert [name for _, name, _ in today] == ["nccl-tree", "nccl-tree"]
+    lines = run(*task).stdout.splitlines()
+    assert len([line for line in lines if " nccl-tree * " in line]) == 2
+    for size, name, speedup in today:
+        line = f"* what you have today at {size // 1024}KiB: {name}; ours is {speedup:.2f}x as fast"
+        assert line in lines
 
 
 def test_the_command_prints_what_python_finds():

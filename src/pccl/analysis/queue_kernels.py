@@ -88,6 +88,74 @@ def serve_first_come(
                 count_off(state, stay, time)
 
 
+class Backlog(NamedTuple):
+    """Transfers that wait for their links, by place in the list: a heap for each link."""
+
+    first: Ints  # per link: where its heap begins, and where the last ends
+    count: Ints  # per link: how many wait
+    heap: Ints
+
+
+@kernel
+def serve_oldest_first(
+    first: Ints, followers: Ints, missing: Ints, link: Indices, hold: Ints, travel: Ints,
+    backlog: Backlog, busy: Bools, events: Ints, start: Ints,
+) -> None:  # fmt: skip
+    """Serve all transfers as they become ready; of those that wait for a link, the first in the list goes first.
+
+    Switches have no limits here.
+    """
+    transfers = len(link)
+    for transfer in range(transfers):
+        if missing[transfer] == 0:
+            await_link(backlog, link[transfer], transfer)
+    size = np.int64(0)
+    for each in range(len(busy)):
+        size = take_oldest(backlog, each, 0, hold, travel, busy, events, size, start)
+    while size > 0:
+        size = pop(events, size)
+        time = events[size, 0]
+        transfer = events[size, 2] // KINDS
+        # At one moment arrivals come first, so that a link that gets free knows all who wait for it.
+        if events[size, 2] % KINDS == FREE:
+            busy[link[transfer]] = False
+            size = take_oldest(
+                backlog, link[transfer], time, hold, travel, busy, events, size, start
+            )
+            continue
+        for k in range(first[transfer], first[transfer + 1]):
+            ready = followers[k]
+            missing[ready] -= 1
+            if missing[ready] == 0:
+                await_link(backlog, link[ready], ready)
+                size = take_oldest(
+                    backlog, link[ready], time, hold, travel, busy, events, size, start
+                )
+
+
+@kernel
+def await_link(backlog: Backlog, link: int, transfer: int) -> None:
+    """Put a transfer into the heap of its link."""
+    heap = backlog.heap[backlog.first[link] : backlog.first[link + 1]]
+    backlog.count[link] = push(heap, backlog.count[link], transfer, 0, 0)
+
+
+@kernel
+def take_oldest(
+    backlog: Backlog, link: int, time: int, hold: Ints, travel: Ints, busy: Bools, events: Ints, size: int, start: Ints
+) -> int:  # fmt: skip
+    """Start the first transfer that waits for a link, if there is one and the link is free; returns the events."""
+    if busy[link] or backlog.count[link] == 0:
+        return size
+    heap = backlog.heap[backlog.first[link] : backlog.first[link + 1]]
+    backlog.count[link] = pop(heap, backlog.count[link])
+    transfer = heap[backlog.count[link], 0]
+    busy[link] = True
+    start[transfer] = time
+    size = push(events, size, time + travel[transfer], 0, KINDS * transfer + ARRIVED)
+    return push(events, size, time + hold[transfer], 1, KINDS * transfer + FREE)
+
+
 @kernel
 def stay_of(state: Service, transfer: int, side: int) -> int:
     """The stay of the chunk at the sender or at the receiver of a transfer, or -1."""

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from pccl._arrays import Ints
+from pccl._arrays import Ints, offsets_by_owner
 from pccl.algorithm import Transfers
 from pccl.algorithm.stays import find_stays
 from pccl.algorithm.timing import Times, find_followers, find_inputs
 from pccl.algorithm.timing_kernels import Inputs
-from pccl.analysis.queue_kernels import SENT, Queues, Service, serve_first_come
+from pccl.analysis.queue_kernels import (
+    SENT,
+    Backlog,
+    Queues,
+    Service,
+    serve_first_come,
+    serve_oldest_first,
+)
 from pccl.errors import InfeasibleError
 from pccl.topology import Topology
 
@@ -66,6 +73,35 @@ def first_come_starts(
             f"in its buffer of {world.buffer[switch]} wait for room elsewhere; serve in the planned order instead"
         )
     return service.start
+
+
+def oldest_first_starts(
+    transfers: Transfers, world: Topology, times: Times, inputs: Inputs
+) -> Ints:
+    """When transfers start if links serve the first of the list among those that are ready; switches have no limits.
+
+    So what is under way gets through before anything new is begun, as where senders wait for receivers.
+    """
+    count = len(transfers)
+    links = world.num_links
+    backlog = Backlog(
+        offsets_by_owner(transfers.link, links),
+        np.zeros(links, np.int64),
+        np.empty((count, 3), np.int64),
+    )
+    start = np.full(count, -1, np.int64)
+    serve_oldest_first(
+        *find_followers(inputs),
+        link=transfers.link,
+        hold=times.hold,
+        travel=times.travel,
+        backlog=backlog,
+        busy=np.zeros(links, np.bool_),
+        # Of each transfer that has started, at most two events wait.
+        events=np.empty((2 * count + 1, 3), np.int64),
+        start=start,
+    )
+    return start
 
 
 def _queues(places: int, members: int) -> Queues:

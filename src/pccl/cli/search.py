@@ -128,7 +128,7 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
 
     Bandwidths are those of nccl-tests, for the first collective of the task; "links busy" is the share of the time for
     which links are held, on average; "of bound" is how near a time is to the proven bound, and "ours is" how many times
-    faster ours is.
+    faster ours is. What people have today, marked with a star, is the best of the baselines that are shaped like NCCL.
     """
     # Flags need some size to make the collectives with; the sweep replaces it.
     if sizes is not None and spec is None:
@@ -148,6 +148,11 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
         print_json({"topology": task.topology.name, "rows": documents, "left_out": left_out})
         return
     print_table(_COLUMNS, (_shown(*row) for row in rows), len(rows))
+    for comparison in comparisons:
+        if today := comparison.today:
+            size = comparison.algorithm.collectives[0].size
+            ours = f"ours is {today.speedup:.2f}x as fast"
+            click.echo(f"* what you have today at {size}: {today.name}; {ours}")
     # Most are left out for the same reason, which is said once for all of them.
     for reason in dict.fromkeys(left_out.values()):
         names = ", ".join(name for name, why in left_out.items() if why == reason)
@@ -202,6 +207,7 @@ def _document(comparison: Comparison, row: ComparisonRow) -> dict[str, Any]:
         "links_busy": row.links_busy,
         "of_bound": row.of_bound,
         "speedup": row.speedup,
+        "today": row == comparison.today,
     }
 
 
@@ -210,7 +216,7 @@ def _shown(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
     is_baseline = row in comparison.baselines
     return (
         str(comparison.algorithm.collectives[0].size),
-        row.name,
+        f"{row.name} *" if row == comparison.today else row.name,
         microseconds(row.duration or 0, 2),
         f"{(row.algorithm_bandwidth or 0) / 1e9:,.2f}",
         f"{(row.bus_bandwidth or 0) / 1e9:,.2f}",

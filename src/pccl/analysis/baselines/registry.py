@@ -10,6 +10,7 @@ import numpy as np
 from pccl.algorithm import Algorithm, Provenance
 from pccl.analysis.baselines.dimensions import hierarchical
 from pccl.analysis.baselines.multitree import multitree
+from pccl.analysis.baselines.nccl import nccl_ring, nccl_tree, nvls
 from pccl.analysis.baselines.rings import best_ring, ring
 from pccl.analysis.baselines.sends import Sends, contend
 from pccl.analysis.baselines.textbook import (
@@ -20,6 +21,7 @@ from pccl.analysis.baselines.textbook import (
     halving_doubling,
 )
 from pccl.analysis.baselines.workload import UnsupportedError, Workload
+from pccl.analysis.queues import first_come_starts, oldest_first_starts
 from pccl.analysis.simulator import simulate
 from pccl.collective import COLLECTIVES, Collective
 from pccl.errors import PcclError
@@ -43,6 +45,10 @@ class Baseline:
         What it asks of groups or networks; empty if any will do.
     plan
         How one collective is sent; None for our own synthesis.
+    today
+        The collectives that NCCL runs this way.
+    pipelined
+        Whether it chooses a number of chunks by itself where that is left open.
     on_request
         Whether a comparison leaves it out unless it is named.
     """
@@ -52,6 +58,8 @@ class Baseline:
     kinds: frozenset[str]
     plan: Callable[[Workload], Sends] | None = field(repr=False)
     needs: str = ""
+    today: frozenset[str] = frozenset()
+    pipelined: bool = False
     on_request: bool = False
 
     @property
@@ -74,22 +82,38 @@ class Baseline:
         try:
             if self.plan is None:
                 algorithm = _confined(topology, collectives)
+            elif self.pipelined:
+                algorithm = _in_pieces(self.plan, topology, collectives)
             else:
                 algorithm = contend(self.plan, topology, collectives)
         except UnsupportedError as error:
             raise UnsupportedError(error.reason, self.name) from None
-        return replace(algorithm, provenance=Provenance(f"baseline {self.name}, timed by fifo"))
+        order = "fifo or oldest first" if self.pipelined else "fifo"
+        return replace(algorithm, provenance=Provenance(f"baseline {self.name}, timed by {order}"))
 
+
+# Where the number of chunks is left open it is doubled for as long as that saves at least this share of the time.
+LEAST_GAIN = 0.005
+# More transfers than this are not tried; that keeps a baseline below a second.
+MOST_TRANSFERS = 150_000
 
 _SHARED = frozenset({"all-gather", "reduce-scatter", "all-reduce"})
 _ROOTED = frozenset({"broadcast", "reduce"})
 _EXCHANGES = frozenset({"all-to-all", "all-to-all-v"})
 _COPIES = frozenset(COLLECTIVES) - {"reduce-scatter", "all-reduce", "reduce"}
+# NCCL has no algorithms for these but sends and receives.
+_PAIRWISE = _COPIES - {"all-gather", "broadcast"}
 
 # One line for each: its name, what it does, the kinds that it serves, how it is made, and what it needs.
 _BASELINES = (
+    Baseline("nccl-ring", "rings over all NICs and links at once, as NCCL builds them",
+             _SHARED | _ROOTED, nccl_ring, today=_SHARED | _ROOTED, pipelined=True),
+    Baseline("nccl-tree", "double binary trees across boxes over all NICs, chains inside, as NCCL builds them",
+             frozenset({"all-reduce"}), nccl_tree, today=frozenset({"all-reduce"}), pipelined=True),
+    Baseline("nvls", "sums and copies made in NVSwitches, rings and trees between boxes, as NCCL does",
+             _SHARED, nvls, "a switch in every box that multiplies and adds", today=_SHARED, pipelined=True),
     Baseline("direct", "every NPU sends to every destination by itself, over a fixed route",
-             _COPIES, direct),
+             _COPIES, direct, today=_PAIRWISE),
     Baseline("direct-ascending", "as direct, but all begin with the first destination, as in ASTRA-sim",
              _COPIES, direct_ascending, on_request=True),
     Baseline("confined", "our synthesis on the devices of each group alone",
@@ -118,8 +142,8 @@ def baselines() -> tuple[Baseline, ...]:
     Examples
     --------
     >>> [baseline.name for baseline in baselines()]  # doctest: +NORMALIZE_WHITESPACE
-    ['direct', 'direct-ascending', 'confined', 'ring', 'best-ring', 'halving-doubling', 'double-tree', 'bruck',
-     'hierarchical', 'multitree']
+    ['nccl-ring', 'nccl-tree', 'nvls', 'direct', 'direct-ascending', 'confined', 'ring', 'best-ring',
+     'halving-doubling', 'double-tree', 'bruck', 'hierarchical', 'multitree']
     >>> [baseline.needs for baseline in baselines() if baseline.name == "halving-doubling"]
     ['a power of two NPUs per group']
     """
@@ -145,6 +169,30 @@ def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorit
     Algorithm(all-gather on mesh:4x4: 240 transfers, 300.47 us)
     """
     return find_baseline(name).run(topology, collectives)
+
+
+def _in_pieces(
+    plan: Callable[[Workload], Sends], topology: Topology, collectives: Sequence[Collective]
+) -> Algorithm:
+    """Cut what is not cut yet into one, two, four, … pieces, for as long as that helps."""
+    best = None
+    pieces = 1
+    vain = 0
+    while True:
+        cut = [one if one.chunks else replace(one, chunks=pieces) for one in collectives]
+        # Senders that wait for room at the receiver let old pieces through before new ones, others serve in turn:
+        # which of the two is more like NCCL depends on its buffers, so it gets the better one.
+        found = contend(plan, topology, cut, first_come_starts, oldest_first_starts)
+        if best is None or found.duration < best.duration * (1 - LEAST_GAIN):
+            best = found
+            vain = 0
+        else:
+            vain += 1
+        # One doubling may be in vain where it takes two to fill all channels.
+        too_many = 2 * len(found.transfers) > MOST_TRANSFERS
+        if vain == 2 or too_many or all(one.chunks for one in collectives):
+            return best
+        pieces *= 2
 
 
 def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:

@@ -51,8 +51,7 @@ def best_tour(workload: Workload) -> Ints:
     if n > 3 and min(times)[0] > nearest:
         starts = min(n, max(1, STARTS // (n * n)))
         for start in range(starts):
-            tour = _nearest_first(cost, start * n // starts)
-            improve_tour(cost, tour, np.empty_like(tour), PASSES)
+            tour = improved(cost, nearest_first(cost, start * n // starts))
             tours.append(tour)
             times.append(_time(workload, tour))
     return tours[times.index(min(times))]
@@ -96,7 +95,7 @@ def _snake(cells: Ints) -> Ints:
     return np.concatenate(rows)
 
 
-def _nearest_first(cost: Ints, start: int) -> Ints:
+def nearest_first(cost: Ints, start: int) -> Ints:
     """Go to the nearest member not yet visited, again and again."""
     cost = cost.copy()
     tour = np.empty(len(cost), np.int64)
@@ -104,4 +103,10 @@ def _nearest_first(cost: Ints, start: int) -> Ints:
         tour[i] = start
         cost[:, start] = np.iinfo(np.int64).max
         start = int(np.argmin(cost[start]))
+    return tour
+
+
+def improved(cost: Ints, tour: Ints) -> Ints:
+    """The tour after a local search, which changes it in place."""
+    improve_tour(cost, tour, np.empty_like(tour), PASSES)
     return tour

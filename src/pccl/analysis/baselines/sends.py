@@ -7,13 +7,13 @@ by earlier: a ring through a switch stays a ring. Links serve first come, first 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from pccl._arrays import Bools, Indices, Ints, offsets_of, take_rows
 from pccl.algorithm import Algorithm, Transfers
-from pccl.algorithm.timing import times_of
+from pccl.algorithm.timing import Times, times_of
 from pccl.algorithm.timing_kernels import Inputs
 from pccl.analysis.baselines import tree_kernels as kernels
 from pccl.analysis.baselines.workload import Paths, Workload
@@ -22,6 +22,9 @@ from pccl.collective import Collective, compile_conditions
 from pccl.errors import InfeasibleError
 from pccl.network import LONGEST
 from pccl.topology import Topology
+
+# When transfers start, given what each waits for.
+Service: TypeAlias = Callable[[Transfers, Topology, Times, Inputs], Ints]
 
 
 class Sends(NamedTuple):
@@ -58,9 +61,15 @@ class Trees(NamedTuple):
 
 
 def contend(
-    plan: Callable[[Workload], Sends], topology: Topology, collectives: Sequence[Collective]
+    plan: Callable[[Workload], Sends],
+    topology: Topology,
+    collectives: Sequence[Collective],
+    *services: Service,
 ) -> Algorithm:
-    """Plan each collective by itself; then all contend for the links, which serve first come, first served."""
+    """Plan each collective by itself; then all contend for the links.
+
+    These serve first come, first served, unless other ways are given: then the best of them counts.
+    """
     conditions = compile_conditions(topology, collectives)
     parts = []
     chunks = 0
@@ -84,7 +93,10 @@ def contend(
     follows = np.where(transfers.passes_on, inputs.newest, -1)
     transfers = Transfers(topology, conditions, *columns, follows.astype(np.int32))
     times = times_of(transfers, topology, transfers.transmission)
-    start = first_come_starts(transfers, topology, times, inputs)
+    starts = [
+        serve(transfers, topology, times, inputs) for serve in services or (first_come_starts,)
+    ]
+    start = min(starts, key=lambda start: int((start + times.travel).max(initial=0)))
     return Algorithm.build(
         topology, collectives, chunk, link, start, reduce, follows=follows, conditions=conditions
     )
@@ -112,12 +124,17 @@ def lay_walks(workload: Workload, stops: Ints, chunk: Ints, walk: Ints) -> Sends
 
 
 def lay_trees(
-    workload: Workload, make: Callable[[bool], Trees], tree_of_chunk: Ints | None = None
+    workload: Workload,
+    make: Callable[[bool], Trees],
+    tree_of_chunk: Ints | None = None,
+    *,
+    once: bool = False,
 ) -> Sends:
     """Add chunks up along one tree, or spread them down another, or both, as the collective asks.
 
     `make` is called with whether trees lead inwards, to the root. Every share has a tree of its own, unless
-    `tree_of_chunk` says otherwise.
+    `tree_of_chunk` says otherwise. With `once`, switches that multiply get a chunk once for all to whom they send it;
+    otherwise everyone is sent a copy of its own.
 
     A sum goes along the routes of its tree as it is. Where that cannot be, because different partial sums would pass
     through one device that adds (an NPU or a switch that can; it holds one sum of a chunk, and adds its own
@@ -153,7 +170,7 @@ def lay_trees(
         chosen=np.empty(most, np.int64),
         pattern=pattern,
     )
-    kernels.lay_trees(up or absent, down or absent, ground)
+    kernels.lay_trees(up or absent, down or absent, ground, once)
     chunk = workload.by_piece
     tree_of_chunk = workload.conditions.share if tree_of_chunk is None else tree_of_chunk
     return _repeated(pattern, chunk, tree_of_chunk[chunk])

@@ -81,19 +81,19 @@ def double_tree(workload: Workload) -> Sends:
     for tree, own in enumerate((label, second)):
         # By label; label 0 is the root.
         member = np.append(root, others[np.argsort(own)])
-        parent[tree, others] = member[_binary_parents(own, n - 1)]
-    trees = Trees(parent, _depths(parent))
+        parent[tree, others] = member[binary_parents(own, n - 1)]
+    trees = Trees(parent, depths(parent))
     return lay_trees(workload, lambda _: trees, np.arange(len(workload.conditions)) % 2)
 
 
-def _binary_parents(label: Ints, n: int) -> Ints:
+def binary_parents(label: Ints, n: int) -> Ints:
     """Parents in the binary tree in which labels 1 to n are in order, and those with more factors of two are higher."""
     low = label & -label
     above = (label ^ low) | (low << 1)
     return np.where(above > n, label ^ low, above)
 
 
-def _depths(parent: Ints) -> Ints:
+def depths(parent: Ints) -> Ints:
     """How far below the root every member is."""
     depth = np.zeros_like(parent)
     at = parent

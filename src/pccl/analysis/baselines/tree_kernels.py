@@ -54,8 +54,8 @@ class Ground(NamedTuple):
 
 
 @kernel
-def lay_trees(up: TreeTable, down: TreeTable, ground: Ground) -> None:
-    """Send sums up one tree and copies down another, tree by tree."""
+def lay_trees(up: TreeTable, down: TreeTable, ground: Ground, once: bool) -> None:
+    """Send sums up one tree and copies down another, tree by tree; `once` as in `sends.lay_trees`."""
     count = np.int64(0)
     for tree in range(len(ground.pattern.first) - 1):
         ground.last[:] = NONE
@@ -63,7 +63,10 @@ def lay_trees(up: TreeTable, down: TreeTable, ground: Ground) -> None:
         if end < 0:
             ground.last[:] = NONE
             end = merge_up(tree, up, ground, count)
-        count = send_down(tree, down, ground, end)
+        if once:
+            count = spread_down(tree, down, ground, end)
+        else:
+            count = send_down(tree, down, ground, end)
         ground.pattern.first[tree + 1] = count
 
 
@@ -185,6 +188,31 @@ def send_down(tree: int, down: TreeTable, ground: Ground, count: int) -> int:
             wait = count
             count += 1
         ground.last[ground.member[order[k]]] = wait
+    return count
+
+
+@kernel
+def spread_down(tree: int, down: TreeTable, ground: Ground, count: int) -> int:
+    """Send copies over the union of all paths, so that each device that multiplies gets the chunk once."""
+    order = down.order[tree]
+    joined = ground.token
+    joined[:] = False
+    if len(order) > 0:
+        joined[ground.member[order[0]]] = True
+    for k in range(1, len(order)):
+        path = down.path[tree, order[k]]
+        at = ground.member[order[k]]
+        begin = down.first[path + 1]
+        while not joined[at]:
+            joined[at] = ground.multicast[at]
+            begin -= 1
+            at = ground.src[down.link[begin]]
+        for hop in range(begin, down.first[path + 1]):
+            link = down.link[hop]
+            # What came last to a switch that passes messages on is what it sends now.
+            write(ground.pattern, count, link, ground.last[ground.src[link]], NONE, False)
+            ground.last[ground.dst[link]] = count
+            count += 1
     return count
 
 
