@@ -73,7 +73,10 @@ def drawn(tmp_path):
 @pytest.mark.parametrize("kind", FIGURES)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_figures_are_files_of_the_right_type_and_always_the_same(gathers, tmp_path, kind, suffix):
-    first, second = (pccl.plot(gathers, kind, tmp_path / f"{i}{suffix}") for i in range(2))
+    options = {"sizes": "1KiB:4KiB", "effort": "fast"} if kind == "sizes" else {}
+    first, second = (
+        pccl.plot(gathers, kind, tmp_path / f"{i}{suffix}", **options) for i in range(2)
+    )
     assert first.read_bytes().startswith(BEGINNINGS[suffix])
     assert first.read_bytes() == second.read_bytes()
     assert b"Date" not in first.read_bytes() if suffix != ".png" else True
@@ -405,3 +408,60 @@ class TestCommand:
         )
         assert (result.returncode, result.stderr) == (0, "")
         assert (tmp_path / "h.pdf").read_bytes().startswith(b"%PDF")
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ring_of_boxes() -> pccl.Algorithm:
+    return pccl.synthesize(parse_topology("switch2d:2x2"), pccl.AllReduce("1MiB"), effort="fast")
+
+
+def test_sizes_show_ours_nccl_and_the_bound(ring_of_boxes, drawn):
+    heard = []
+    picture = drawn(
+        ring_of_boxes,
+        "sizes",
+        sizes="1KiB:64KiB",
+        effort="fast",
+        progress=lambda *what: heard.append(what),
+    )
+    for name in ("pccl", "nccl-ring", "nccl-tree", "bound"):
+        assert picture.count(f"time-{name}") >= 1
+        assert picture.count(f"busbw-{name}") >= 1
+        assert any(text.startswith(f"{name}: ") for text in picture.texts)
+    assert {"1KiB", "64KiB", "at 64KiB"} <= set(picture.texts)
+    assert any("as fast as the best that NCCL does" in text for text in picture.texts)
+    assert {done for done, _, _ in heard} == {0, 1, 2, 3}
+    assert all(total == 4 for _, total, _ in heard)
+    assert heard[-1][2].startswith("64KiB: ")
+
+
+def test_sizes_set_any_baselines_beside_it(ring_of_boxes, drawn):
+    options = {"sizes": "1KiB:1KiB", "effort": "fast"}
+    picture = drawn(ring_of_boxes, "sizes", against="ring, hierarchical", **options)
+    names = {text.partition(":")[0] for text in picture.texts if ": " in text}
+    assert names == {"pccl", "ring", "hierarchical", "bound"}
+    with pytest.raises(PcclError, match="the baseline 'bruck': does not support all-reduce"):
+        drawn(ring_of_boxes, "sizes", against=["bruck"], **options)
+    with pytest.raises(PcclError, match="named twice"):
+        drawn(ring_of_boxes, "sizes", against="ring,ring", **options)
+    with pytest.raises(PcclError, match="an empty range"):
+        drawn(ring_of_boxes, "sizes", sizes="1M:1K")
+
+
+def test_parts_with_sizes_of_their_own_have_no_sizes_to_sweep(drawn):
+    exchange = pccl.AllToAllV([[0, "1kB"], ["2kB", 0]])
+    algorithm = pccl.synthesize(pccl.topology.ring(2), exchange, effort="fast")
+    with pytest.raises(PcclError, match="cannot change all-to-all-v"):
+        drawn(algorithm, "sizes", sizes="1K:1K")
+
+
+def test_sizes_from_the_command_line(ring_of_boxes, tmp_path):
+    file = tmp_path / "ar.pccl"
+    ring_of_boxes.save(file)
+    figure = tmp_path / "sizes.png"
+    flags = ("--kind", "sizes", "--sizes", "1K:4K", "--effort", "fast", "-o", figure)
+    assert "bus bandwidth over sizes" in program("plot", file, *flags).stdout
+    assert figure.read_bytes().startswith(BEGINNINGS[".png"])

@@ -25,6 +25,7 @@ from pccl.reporting.figures import plot as draw
     "pccl plot a2a.pccl --kind utilization --against direct,bruck -o busy.png",
     "pccl plot a2a.pccl --kind timeline --links 20 -o links.pdf",
     "pccl plot ring.pccl --kind ten -o ten.svg",
+    "pccl plot ar.pccl --kind sizes --sizes 1K:64M --effort fast -o sizes.png",
     "pccl plot h100:4 --kind topology -o h100.svg",
     then=f"Kinds: {'; '.join(f'{kind.name}, {kind.description}' for kind in FIGURES.values())}. "
     "They are shown in docs/figures.md.",
@@ -54,7 +55,8 @@ def plot(file: str, kind: str, output: Path, quiet: bool, **flags: Any) -> None:
         from pccl.algorithm import load
 
         subject = load(file)
-    draw(subject, kind, output, **options)
+    with watching(quiet) as watch:
+        draw(subject, kind, output, progress=watch.progress, **options)
     if not quiet:
         print_facts({"figure": f"{kind}, {chosen.description}", "written to": str(output)})
 

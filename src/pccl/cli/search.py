@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,6 @@ from pccl.cli.task import read_task, task_options
 
 if TYPE_CHECKING:
     from pccl.analysis import Comparison, ComparisonRow
-    from pccl.collective import Collective
     from pccl.spec import Spec
 
 
@@ -136,10 +134,12 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
             raise click.UsageError("--size and --sizes exclude each other")
         flags["size"] = sizes.partition(":")[0]
     task = read_task(spec, flags)
-    comparisons = [
-        _compared(replace(task, collectives=collectives))
-        for collectives in _sweep(task.collectives, sizes)
-    ]
+    tasks = [task.collectives]
+    if sizes is not None:
+        from pccl.analysis import of_size, size_range
+
+        tasks = [of_size(task.collectives, size) for size in size_range(sizes)]
+    comparisons = [_compared(replace(task, collectives=collectives)) for collectives in tasks]
     rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
     # Each baseline once, however many sizes it was left out for.
     left_out = {row.name: row.reason for comparison in comparisons for row in comparison.left_out}
@@ -157,32 +157,6 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
     for reason in dict.fromkeys(left_out.values()):
         names = ", ".join(name for name, why in left_out.items() if why == reason)
         click.echo(f"left out: {names} ({reason})")
-
-
-def _sweep(
-    collectives: tuple[Collective, ...], sizes: str | None
-) -> Iterator[tuple[Collective, ...]]:
-    if sizes is None:
-        yield collectives
-        return
-    from pccl.units import Bytes, parse
-
-    # One size alone is a sweep of one.
-    first, _, last = sizes.partition(":")
-    size = int(parse(Bytes, first, "first of --sizes"))
-    end = int(parse(Bytes, last or first, "last of --sizes"))
-    if not 0 < size <= end:
-        raise click.UsageError(f"--sizes {sizes!r} is an empty range; write for example 1M:1G")
-    for collective in collectives:
-        # Before the first size is searched for, which may take minutes.
-        if not collective.has_one_size:
-            raise click.UsageError(
-                f"--sizes cannot change {collective.kind}, whose parts have sizes of their own"
-            )
-    # As nccl-tests does it, so that both tables can be set beside each other.
-    while size <= end:
-        yield tuple(replace(collective, size=Bytes(size)) for collective in collectives)
-        size *= 2
 
 
 def _compared(task: Spec) -> Comparison:

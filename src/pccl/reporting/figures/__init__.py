@@ -3,6 +3,7 @@
 registry   plot() and the kinds of figures; matplotlib is imported when one is drawn
 network    topology and heatmap, on the network itself
 time       utilization and timeline
+sizes      time and bandwidth over sizes
 ten        the time-expanded network
 style      what all of them share: colours, paper, legends, saving
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,8 @@ class FigureKind:
         The keywords that it takes.
     of_topology
         Whether a topology is enough for it.
+    searches
+        Whether it takes long, and a function to tell how far it is.
     """
 
     name: str
@@ -40,10 +42,18 @@ class FigureKind:
     target: str
     options: tuple[Option, ...] = ()
     of_topology: bool = False
+    searches: bool = False
 
 
 # Options are those of formats, so that the command line makes flags of them in the same way.
 _AGAINST = Option("against", "text", "Baselines to set beside it: direct,ring.")
+_SIZES = Option("sizes", "text", "From which size to which. Default: 1KiB:1GiB.")
+_EFFORT = Option(
+    "effort",
+    "choice",
+    "How much to try at each size. Default: balanced.",
+    choices=("balanced", "fast", "thorough"),
+)
 _LINKS = Option("links", "count", "How many links, the busiest. Default: 40.")
 
 FIGURES: dict[str, FigureKind] = {
@@ -57,12 +67,23 @@ FIGURES: dict[str, FigureKind] = {
         FigureKind(
             "ten", "the time-expanded network and the ways of chunks, of small algorithms", "ten:draw"
         ),
+        FigureKind(
+            "sizes", "time and bus bandwidth over sizes, beside NCCL and the bound", "sizes:draw",
+            (_SIZES, _AGAINST, _EFFORT), searches=True,
+        ),
         FigureKind("topology", "the network and its process groups", "network:topology", of_topology=True),
     )
 }  # fmt: skip
 
 
-def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: Any) -> Path:
+def plot(
+    subject: Algorithm | Topology,
+    kind: str,
+    path: str | Path,
+    *,
+    progress: Callable[[int, int, str], None] | None = None,
+    **options: Any,
+) -> Path:
     """Draw a figure and write it to a file.
 
     Parameters
@@ -70,12 +91,16 @@ def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: 
     subject
         An algorithm; for the kind ``"topology"`` also a topology.
     kind
-        ``"heatmap"``, ``"utilization"``, ``"timeline"``, ``"ten"`` or ``"topology"``.
+        ``"heatmap"``, ``"utilization"``, ``"timeline"``, ``"ten"``, ``"sizes"`` or ``"topology"``.
     path
         A file that ends with ``.svg``, ``.png`` or ``.pdf``. The same subject always gives the same file.
+    progress
+        For ``"sizes"``, which searches for an algorithm at each: called with (sizes done, sizes in all, what is going
+        on).
     **options
-        ``against=["direct", "ring"]`` for ``"utilization"``: baselines to set beside it. ``links=20`` for
-        ``"timeline"``: how many links to show, of which the busiest are taken.
+        ``against=["direct", "ring"]`` for ``"utilization"`` and ``"sizes"``: baselines to set beside it. ``links=20``
+        for ``"timeline"``: how many links to show, of which the busiest are taken. ``sizes="1MiB:1GiB"`` and
+        ``effort="fast"`` for ``"sizes"``: from which size to which, and how much to try.
 
     Returns
     -------
@@ -112,6 +137,8 @@ def plot(subject: Algorithm | Topology, kind: str, path: str | Path, **options: 
 
     draw = load_target(f"pccl.reporting.figures.{figure.target}")
     # Saving too: some settings count only when the file is written.
+    if figure.searches:
+        options["progress"] = progress
     with style.own_settings():
         style.save(draw(subject, **options), file)
     return file
@@ -125,7 +152,7 @@ def find_figure(name: str, options: Iterable[str] = ()) -> FigureKind:
     >>> find_figure("pie")
     Traceback (most recent call last):
         ...
-    pccl.errors.PcclError: there is no figure 'pie'; there are heatmap, utilization, timeline, ten, topology
+    pccl.errors.PcclError: there is no figure 'pie'; there are heatmap, utilization, timeline, ten, sizes, topology
     """
     if name not in FIGURES:
         raise PcclError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")

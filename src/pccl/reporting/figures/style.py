@@ -76,6 +76,8 @@ class Paper:
         The entries of the legend.
     left, right, bottom
         Inches beside and below the axes; the legend and the lines of text may need more on the right.
+    panels
+        How many axes share the width, side by side; `axes` are the first of them.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Paper:
         left: float = 0.2,
         right: float = 0.2,
         bottom: float = 0.2,
+        panels: int = 1,
     ) -> None:
         above = 0.75
         # The legend is beside the axes; text is measured by counting, without a renderer.
@@ -107,9 +110,16 @@ class Paper:
         self._bottom = bottom
         # Not through pyplot, which keeps figures for ever and may look for a display.
         self.figure = Figure(figsize=self._size)
-        self.axes = self._add_axes(left, bottom, width, self.height)
-        self.axes.spines[["top", "right"]].set_visible(False)
-        self.axes.tick_params(color=FAINT, labelcolor=FAINT)
+        # Every panel but the first has its labels on its left, where it needs as much room.
+        step = (width + left) / panels
+        self.panels = [
+            self._add_axes(left + panel * step, bottom, step - left, self.height)
+            for panel in range(panels)
+        ]
+        self.axes = self.panels[0]
+        for axes in self.panels:
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.tick_params(color=FAINT, labelcolor=FAINT)
         across, up = self._size
         self.figure.text(0.15 / across, 1 - 0.3 / up, title, fontsize=TITLE)
         self.figure.text(0.15 / across, 1 - 0.52 / up, subtitle, color=FAINT)
@@ -135,6 +145,12 @@ class Paper:
     def _add_axes(self, left: float, bottom: float, width: float, height: float) -> Any:
         across, up = self._size
         return self.figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+
+def listed(names: str | Sequence[str]) -> list[str]:
+    """Return names that may be given as one text, with commas."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return [name.strip() for name in parts if name.strip()]
 
 
 def handle(label: str, colour: str, marker: str = "", **style: Any) -> Line2D:

@@ -30,8 +30,7 @@ _MOST_LINKS = 2_000
 
 def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figure:
     """Draw the share of all links that are busy over time, beside baselines for the same task."""
-    names = against.split(",") if isinstance(against, str) else against
-    names = [name.strip() for name in names if name.strip()]
+    names = style.listed(against)
     if len(set(names)) < len(names):
         raise PcclError(f"a baseline is named twice: {', '.join(names)}")
     # Ours first, which has the first colour and the solid line.
