@@ -42,6 +42,8 @@ def main() -> None:
     pccl.plot(both, "timeline", FOLDER / "timeline-groups.svg", links=48)
     long = pccl.baseline("direct", mesh(5, 5), pccl.AllToAll("25MiB", chunks=8))
     pccl.plot(long, "timeline", FOLDER / "timeline-shares.svg", links=30)
+    boxes = pccl.synthesize(pccl.topology.dgx_a100(2), pccl.AllGather("1MiB"), effort="fast")
+    pccl.plot(boxes, "sizes", FOLDER / "sizes-a100.svg")
     ring = pccl.topology.ring(4, unidirectional=True, exclusive=True)
     gather = pccl.synthesize(ring, pccl.AllGather("4MiB", chunks=1))
     pccl.plot(gather, "ten", FOLDER / "ten-ring.svg")
