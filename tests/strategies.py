@@ -53,11 +53,12 @@ def topologies(draw: st.DrawFn, *, absent: bool = False, shaped: bool = True) ->
 def networks(draw: st.DrawFn, *, limits: bool = True) -> Topology:
     """Networks in which everything can be reached: a directed ring through all devices, and more links, some parallel.
 
-    With ``limits``, switches may have finite buffers and may lack multicast.
+    With ``limits``, switches may have finite buffers, and may be unable to multiply or to add.
     """
     npus, hubs = draw(st.integers(2, 7)), draw(st.integers(0, 3))
     buffers = st.none() | st.integers(1, 3) if limits else st.none()
-    switches = [Switch("", draw(buffers), not limits or draw(st.booleans())) for _ in range(hubs)]
+    can = st.booleans() if limits else st.just(True)
+    switches = [Switch("", draw(buffers), draw(can), draw(can)) for _ in range(hubs)]
     ring = draw(st.permutations(range(npus + hubs)))
     pairs = list(zip(ring, ring[1:] + ring[:1], strict=True)) + draw(
         st.lists(_pairs(npus + hubs), max_size=8)

@@ -19,6 +19,9 @@ from pccl.topology import Topology
 from pccl.topology.core import transmission_time
 from pccl.units import Picoseconds, size_text, time_text
 
+# What switches do for those who need it.
+_WORK = {"multicast": "multiply messages (multicast)", "reduce": "add them up (reduce)"}
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -234,6 +237,13 @@ class Algorithm:
         return self.transfers.conditions
 
     @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """What switches must do for it besides passing messages on: ``"multicast"``, ``"reduce"``, both or neither."""
+        from pccl.algorithm.needs import needs_of_switches
+
+        return needs_of_switches(self.transfers)
+
+    @cached_property
     def duration(self) -> Picoseconds:
         """When the last chunk arrives."""
         return Picoseconds(self.transfers.arrival.max(initial=0))
@@ -304,6 +314,9 @@ class Algorithm:
             "links": f"{average:.1%} busy on average, the busiest {busiest:.1%}",
             "found by": f"{made.method}, seed {made.seed}, in {made.seconds:.3g} s (pccl {made.version})",
         }
+        if self.needs:
+            work = " and ".join(_WORK[need] for need in self.needs)
+            facts["needs"] = f"switches that {work}, and a runtime that has them do it"
         if self.bound is not None:
             facts["bound"] = f"{self.bound}; no algorithm is faster"
             facts["gap"] = f"{self.gap:.1%} above the bound"

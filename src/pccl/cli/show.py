@@ -101,6 +101,8 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
         "duration_ps": int(algorithm.duration),
         # For people; whoever computes takes the picoseconds, which are exact.
         "duration_us": int(algorithm.duration) / 1e6,
+        # What switches must do besides passing messages on.
+        "needs": list(algorithm.needs),
         "method": provenance.method,
         "seed": provenance.seed,
         "seconds": round(provenance.seconds, 6),

@@ -41,6 +41,7 @@ def asked(algorithm: Algorithm) -> str:
         "Collectives": f'<ul class="plain">{_items(listed)}</ul>',
         "Chunks": facts["chunks"],
         "Transfers": facts["transfers"],
+        **({"Needs": facts["needs"]} if "needs" in facts else {}),
         # How the search came to it is of interest to few.
         "Found in": f"<details><summary>{seconds}</summary>by {facts['found by']}</details>",
     }
