@@ -2,12 +2,13 @@
 
 There are so many lanes that independent routes do not wait for each other: messages that came from different
 neighbours, or go different ways, stand in different queues. In none of them does a message overtake another, so that a
-queue has the same order at both ends. A run is made of messages that lie side by side at both ends.
+queue has the same order at both ends; only where channels are few do messages wait for others. A run is made of
+messages that lie side by side at both ends.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,10 @@ class Lanes(NamedTuple):
 
 
 def choose_lanes(program: Program, instances: int, target: Target, channels: int | None) -> Lanes:
-    """Lanes for all messages: one for each independent route, or fewer to keep threadblocks and channels few."""
+    """Lanes for all messages: one for each independent route, or fewer to keep threadblocks and channels few.
+
+    With a number of `channels`, messages may have to wait for those in front of them: see :func:`in_turn`.
+    """
     m = program.messages
     lanes = _independent(program)
     # Fewer lanes until both limits hold; those beyond are folded onto the first ones.
@@ -42,7 +46,23 @@ def choose_lanes(program: Program, instances: int, target: Target, channels: int
         if load.max() < min(ENOUGH, target.threadblocks) and limit * instances <= target.channels:
             break
         limit -= 1
-    return Lanes(_without_overtaking(m, lanes % limit), np.zeros(len(program.copies), np.int64))
+    folded = lanes % limit
+    if channels is None:
+        folded = _without_overtaking(m, folded)
+    return Lanes(folded, np.zeros(len(program.copies), np.int64))
+
+
+def in_turn(program: Program, lanes: Lanes) -> Program:
+    """The program with messages that arrive no earlier than those in front of them, as a queue has it."""
+    m = program.messages
+    order = np.lexsort((lanes.messages, m.dst, m.src))
+    columns = (m.src, m.dst, lanes.messages)
+    queue = np.cumsum(_changes(*(column[order] for column in columns))) if len(m) else order
+    # The largest so far, of each queue by itself: each begins above all that the one before it can have.
+    span = int(m.arrival.max(initial=0)) + 1
+    arrival = np.empty(len(m), np.int64)
+    arrival[order] = np.maximum.accumulate(m.arrival[order] + queue * span) - queue * span
+    return replace(program, messages=replace(m, arrival=arrival))
 
 
 def split_lanes(
@@ -235,8 +255,11 @@ def _when_ready(program: Program) -> Ints:
 
 
 def _when_used(program: Program) -> Ints:
-    """Per message: when its receiver first needs it."""
+    """Per message: when its receiver first needs it, at the latest."""
     count = len(program.messages)
+    # What is added to it has to come later. At the same time, two runs could each have to come before the other.
+    is_receipt = (program.after >= count) & (program.after < 2 * count)
+    needed = _times(program)[program.after] - is_receipt
     used = np.full(2 * count + len(program.copies), np.iinfo(np.int64).max)
-    np.minimum.at(used, program.before, _times(program)[program.after])
+    np.minimum.at(used, program.before, needed)
     return used[count : 2 * count]

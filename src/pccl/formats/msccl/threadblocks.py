@@ -6,6 +6,7 @@ of their own.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.kernels import find_waits
 from pccl.formats.lowering.ordering import sorted_events
-from pccl.formats.msccl.lanes import Runs, choose_lanes, runs_of, split_lanes
+from pccl.formats.msccl.lanes import Runs, choose_lanes, in_turn, runs_of, split_lanes
 from pccl.formats.msccl.operations import (
     RECEIVING,
     SENDING,
@@ -25,6 +26,10 @@ from pccl.formats.msccl.operations import (
 )
 from pccl.formats.msccl.targets import MOST_COUNT, MOST_DEPENDED_ON, MOST_NODES, MOST_PEERS, Target
 from pccl.formats.msccl.units import Units
+
+
+class _CircleError(InternalError):
+    """Operations wait for each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +46,8 @@ class Threadblocks:
         Per threadblock: what it is called on its rank.
     work, block, position
         All operations by threadblock and in order; per operation its threadblock, and its place there.
+    lanes
+        Per message: which of the lanes between its ranks it is in.
     wait_offsets, waits
         Operation `i` waits for those in ``waits[wait_offsets[i]:wait_offsets[i + 1]]``.
     """
@@ -52,6 +59,7 @@ class Threadblocks:
     work: Operations
     block: Ints
     position: Ints
+    lanes: Ints
     wait_offsets: Ints
     waits: Ints
 
@@ -92,20 +100,53 @@ class Threadblocks:
 def arrange(
     program: Program, units: Units, target: Target, channels: int | None = None
 ) -> Threadblocks:
-    """The threadblocks of all ranks, within the limits of the target."""
+    """The threadblocks of all ranks, within the limits of the target, and of the channels between two ranks."""
+    try:
+        return _arranged(program, units, target, channels)
+    except PcclError:
+        # Fewer threadblocks may do, if messages then wait for others.
+        if channels is None:
+            with suppress(PcclError):
+                return _arranged(program, units, target, 1, strictly=False)
+        raise
+
+
+def _arranged(
+    program: Program,
+    units: Units,
+    target: Target,
+    channels: int | None,
+    strictly: bool = True,
+) -> Threadblocks:
+    """The same; with so many channels between two ranks, or more if that is not meant strictly."""
     lanes = choose_lanes(program, units.instances, target, channels)
+    if channels is not None:
+        program = in_turn(program, lanes)
     while True:
         runs = runs_of(program, units, lanes.messages)
         blocks = _blocks(program, units, operations(program, units, lanes, runs))
         _check(blocks, program, units, target)
         # Waits need steps of their own, and take time to find: not before the rest fits.
         if blocks.most_steps <= target.steps:
-            blocks = _with_waits(program, runs, blocks)
+            try:
+                blocks = _with_waits(program, runs, blocks)
+            except _CircleError as circle:
+                if channels is None:
+                    raise
+                raise PcclError(
+                    f"with {channels} channels between two ranks, messages would wait for each other in a circle "
+                    f"({circle}); allow more channels (channels, --channels)"
+                ) from None
             _check(blocks, program, units, target)
         if blocks.most_steps <= target.steps:
-            return _numbered(blocks)
+            return _numbered(replace(blocks, lanes=lanes.messages))
         before = lanes
         lanes = split_lanes(program, lanes, runs, _too_long(blocks, target))
+        if strictly and channels is not None and lanes.messages.max(initial=0) >= channels:
+            raise PcclError(
+                f"with {channels} channels between two ranks, a threadblock would have {blocks.most_steps} steps, more "
+                f"than the {target.steps} of {target.runtime}; allow more channels (channels, --channels)"
+            )
         # What was not split further would not fit in the next round either.
         if all(map(np.array_equal, before, lanes)):
             raise PcclError(_indivisible(blocks, target))
@@ -133,6 +174,7 @@ def _blocks(program: Program, units: Units, work: Operations) -> Threadblocks:
         work=work.taken(by_block),
         block=block,
         position=np.arange(len(block)) - offsets_by_owner(block, len(own))[block],
+        lanes=np.zeros(0, np.int64),
         wait_offsets=np.zeros(len(block) + 1, np.int64),
         waits=np.zeros(0, np.int64),
     )
@@ -170,7 +212,7 @@ def _with_waits(program: Program, runs: Runs, blocks: Threadblocks) -> Threadblo
     )
     if len(order) < count:
         rank = work.rank[np.setdiff1d(np.arange(count), order)[0]]
-        raise InternalError(f"rank {rank}: operations wait for each other in a circle")
+        raise _CircleError(f"rank {rank}: operations wait for each other in a circle")
     order = order[np.argsort(work.rank[order], kind="stable")]
     needs = offsets_by_owner(then, count)
     waits = np.zeros(len(first), np.bool_)
