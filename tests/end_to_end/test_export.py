@@ -77,8 +77,10 @@ def test_a_group_that_relays(tmp_path):
         "-o",
         file,
     )
-    assert "outside the group of 5 NPUs (0,3,5,10,15)" in refused("export", file, "-o", out)
-    assert "the others only relay" in run("export", file, "-o", out, "--all-ranks").stdout
+    assert "outside the group of 5 NPUs (0,3,5,10,15)" in refused(
+        "export", file, "-o", out, "--group-ranks"
+    )
+    assert "the others only relay" in run("export", file, "-o", out).stdout
     assert (
         "ranks 0,3,5,10,15; the others only relay" in run("check", out).stdout
     )  # as the file says

@@ -76,7 +76,7 @@ def test_inputs_are_what_has_arrived(problem) -> None:
 
 
 def test_what_a_switch_multiplies_is_delivered_to_each() -> None:
-    hub = star(3)
+    hub = star(3, multicast=True, reduce=True)
     found = follow(schedule(hub, Broadcast("1kB"), (0, 0, 3, 0), (0, 3, 1, 1), (0, 3, 2, 1)))
     assert routes_of(found) == [(0, 3), (0, 5)]
     assert not len(found.inputs()[1])
@@ -91,7 +91,7 @@ def test_what_a_switch_adds_up_is_delivered_by_each() -> None:
         (0, 3, 1, 3),
         (0, 3, 2, 3),
     ]
-    found = follow(schedule(star(3), AllReduce("3kB"), *rows))
+    found = follow(schedule(star(3, multicast=True, reduce=True), AllReduce("3kB"), *rows))
     assert ends(found) == [(1, 0), (2, 0), (0, 1), (0, 2)]
     assert found.reduce.tolist() == [True, True, False, False]
     assert found.adds_input.tolist() == [True, False, False, False]
@@ -99,7 +99,7 @@ def test_what_a_switch_adds_up_is_delivered_by_each() -> None:
 
 
 def test_a_sum_of_a_switch_for_many_is_made_by_one_of_them() -> None:
-    hub = star(3)
+    hub = star(3, multicast=True, reduce=True)
     rows = [(1, npu, 3, 0, "add") for npu in range(3)] + [(1, 3, npu, 1) for npu in range(3)]
     found = follow(schedule(hub, AllReduce("3kB"), *rows))
     assert ends(found) == [(0, 1), (2, 1), (1, 2), (1, 0)]  # chunk 1: its turn
@@ -134,7 +134,7 @@ def test_only_a_copy_is_handed_on() -> None:
 def test_ways_of_different_length() -> None:
     """Over one switch, over two, and over none."""
     links = [(0, 3), (3, 4), (3, 1), (4, 2), (1, 2)]
-    topology = network(3, *links, switches=[Switch("near"), Switch("far")])
+    topology = network(3, *links, switches=[Switch("near", multicast=True), Switch("far")])
     rows = [(0, 0, 3, 0), (0, 3, 1, 1), (0, 3, 4, 1), (0, 4, 2, 2), (1, 1, 2, 0)]
     algorithm = schedule(topology, [Broadcast("1kB"), Broadcast("1kB", [1, 2])], *rows)
     assert sorted(routes_of(follow(algorithm))) == [(0, 1, 3), (0, 2), (4,)]
@@ -142,7 +142,7 @@ def test_ways_of_different_length() -> None:
 
 def test_a_sum_that_cannot_be_given_back() -> None:
     """NPU 0 has added something to what it gave the switch, which gives that back within a sum."""
-    hub = network(3, (0, 3), (2, 3), (3, 0), (1, 0), (1, 2), switches=[Switch("hub")])
+    hub = network(3, (0, 3), (2, 3), (3, 0), (1, 0), (1, 2), switches=[Switch("hub", reduce=True)])
     rows = [
         (0, 0, 3, 0, "add"),
         (0, 1, 0, 0, "add"),

@@ -96,7 +96,9 @@ def test_unequal_shares_in_place_if_pairs_exchange_equally_much(topology, data):
 
 
 def test_a_switch_that_sends_to_many_is_a_message_to_each():
-    program = check(quick(pccl.topology.switch(4), pccl.Broadcast("4B", root=1, chunks=1)))
+    program = check(
+        quick(pccl.topology.switch(4, multicast=True), pccl.Broadcast("4B", root=1, chunks=1))
+    )
     m = program.messages
     assert sorted(zip(m.src.tolist(), m.dst.tolist(), strict=True)) == [(1, 0), (1, 2), (1, 3)]
     assert set(m.read_buffer.tolist()) == {INPUT}
@@ -104,7 +106,7 @@ def test_a_switch_that_sends_to_many_is_a_message_to_each():
 
 
 def test_a_switch_that_adds_is_a_message_from_each():
-    algorithm = quick(pccl.topology.switch(4), pccl.Reduce("4B", root=1, chunks=1))
+    algorithm = quick(pccl.topology.switch(4, reduce=True), pccl.Reduce("4B", root=1, chunks=1))
     m = check(algorithm).messages
     assert sorted(zip(m.src.tolist(), m.dst.tolist(), strict=True)) == [(0, 1), (2, 1), (3, 1)]
     assert m.reduce.all()
@@ -117,7 +119,9 @@ def test_a_switch_that_adds_is_a_message_from_each():
 
 def test_a_sum_that_a_switch_gives_back_to_its_contributors():
     """All send to the switch, which adds and sends the sum to all: one of them adds instead, and sends to the rest."""
-    topology = pccl.topology.switch(3, latency="0ns", bandwidth="1GB/s")
+    topology = pccl.topology.switch(
+        3, latency="0ns", bandwidth="1GB/s", multicast=True, reduce=True
+    )
     up = [int(np.flatnonzero((topology.src == i) & (topology.dst == 3))[0]) for i in range(3)]
     down = [int(np.flatnonzero((topology.src == 3) & (topology.dst == i))[0]) for i in range(3)]
     pattern = pccl.Custom([pccl.Condition([0, 1, 2], [0, 1, 2], "1kB", reduces=True)])

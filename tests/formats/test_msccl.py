@@ -143,7 +143,9 @@ def test_collectives_that_runtimes_cannot_choose(kind, tmp_path):
 
 def test_relays_outside_the_group(tmp_path):
     with pytest.raises(pccl.PcclError, match=r"outside the group of 5 NPUs .*--all-ranks"):
-        write(synthesized("relayed group", "all-gather", 1), tmp_path / "a.xml")
+        write(synthesized("relayed group", "all-gather", 1), tmp_path / "a.xml", all_ranks=False)
+    facts = write(synthesized("relayed group", "all-gather", 1), tmp_path / "a.xml")
+    assert facts["group"] == "ranks 0,3,5,10,15; the others only relay"
 
 
 @pytest.mark.parametrize(
@@ -425,3 +427,43 @@ def test_too_many_chunks(tmp_path):
         match=r"elements in the file or more, but the runtimes read 4,095; use fewer chunks",
     ):
         write(algorithm, tmp_path / "a.xml")
+
+
+@pytest.mark.parametrize("kind", ["reduce-scatter", "all-reduce"])
+def test_sums_that_meet_at_the_same_time(kind, tmp_path):
+    """Of two runs that arrive at once, each brings something that is added before what the other brings."""
+    algorithm = quick(pccl.topology.torus(4, 4), KINDS[kind]("64MiB", chunks=4))
+    write(algorithm, tmp_path / "a.xml", instances=3, protocol="LL")
+    correct(tmp_path / "a.xml")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_few_channels_as_asked_for(kind, tmp_path):
+    """Messages that would overtake others wait for them, and the time that is promised knows it."""
+    algorithm = quick(pccl.topology.parse_topology("dgx2:1"), KINDS[kind]("16MiB", chunks=4))
+    path = tmp_path / "a.xml"
+    for channels in (1, 2):
+        write(algorithm, path, channels=channels, in_place=False)
+        assert read(path)[0].nchannels <= channels
+        correct(path)
+
+
+def test_channels_that_are_too_few(tmp_path):
+    algorithm = quick(pccl.topology.ring(4), pccl.AllToAll("4MiB", chunks=64))
+    with pytest.raises(pccl.PcclError, match=r"with 1 channels .*; allow more channels"):
+        write(algorithm, tmp_path / "a.xml", channels=1)
+
+
+def test_switches_that_runtimes_do_not_have(tmp_path):
+    """What switches would multiply takes twice as long as messages: it is written only if that is asked for."""
+    multiplies = pccl.topology.switch(8, multicast=True)
+    algorithm = pccl.synthesize(multiplies, pccl.AllGather("64MiB", chunks=4))
+    assert algorithm.needs == ("multicast",)
+    assert "switches that multiply" in algorithm.summary()
+    broadcast = pccl.synthesize(multiplies, pccl.Broadcast("64MiB", chunks=4))
+    for plan, path in ((algorithm, "a.xml"), (broadcast, "a.plan.json")):
+        if plan is broadcast:
+            with pytest.raises(pccl.PcclError, match=r"switches that multiply .*--for mscclpp"):
+                pccl.export(plan, tmp_path / path)
+        facts = pccl.export(plan, tmp_path / path, lowered=True)
+        assert "planned, but" in facts["time"]

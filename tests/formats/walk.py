@@ -40,6 +40,7 @@ def _follow(algorithm: Algorithm, chunk: int) -> list[tuple]:
     whole = frozenset().union(*held.values())
     untouched = set(sources)
     stored: dict[int, list[Part]] = {}
+    passing: dict[int, list[Part]] = {}  # by transfer: what a switch passes on as it came
     flying: dict[int, list[Part]] = {}
     adder: Part | None = None
     rows = []
@@ -57,12 +58,18 @@ def _follow(algorithm: Algorithm, chunk: int) -> list[tuple]:
         device = int((t.src if leaves else t.dst)[i])
         if leaves:
             link = int(t.link[i])
-            if device in switches:
+            if t.passes_on[i]:
+                parts = passing[int(t.follows[i])]
+                flying[i] = [replace(part, links=(*part.links, link)) for part in parts]
+            elif device in switches:
                 flying[i] = [replace(part, links=(*part.links, link)) for part in stored[device]]
             else:
                 flying[i] = [Part(device, held[device], device in untouched, time, (link,))]
             continue
         parts, adds = flying.pop(i), bool(t.reduce[i])
+        if t.comes_to_pass[i]:
+            passing[i] = parts
+            continue
         if device in switches:
             if adds:
                 stored[device] = stored.get(device, []) + parts

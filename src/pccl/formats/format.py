@@ -88,7 +88,8 @@ class Format:
 ALL_RANKS = Option(
     "all_ranks",
     "flag",
-    "All NPUs take part; those outside the group contribute nothing and only relay.",
+    "All NPUs take part; those outside the group contribute nothing and only relay. Default: if some do relay.",
+    opposite="group_ranks",
 )
 COLLECTIVE = Option(
     "collective", "number", "Which of several collectives to write, counted from 0."
@@ -99,6 +100,11 @@ IN_PLACE = Option(
 )
 INSTANCES = Option(
     "instances", "count", "Run everything this many times side by side, each on its part."
+)
+LOWERED = Option(
+    "lowered",
+    "flag",
+    "Write it even if its messages take much longer than planned, with switches that multiply or add.",
 )
 SIZES = (
     Option("min_bytes", "size", "The smallest buffer that the runtime uses the algorithm for."),

@@ -1,19 +1,77 @@
-"""What the writers for both runtimes share: options, units, and a trial before anything is saved."""
+"""What the writers for runtimes share: options, units, what is promised, and a trial before anything is saved."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
 
+from pccl._arrays import Ints
+from pccl.algorithm import Algorithm
 from pccl.errors import InternalError, PcclError
-from pccl.formats.lowering import Program
+from pccl.formats.lowering import Deliveries, Program, lowered_time
 from pccl.formats.machine import Problem
-from pccl.units import Bytes, Size, parse, whole
+from pccl.units import Bytes, Picoseconds, Size, parse, time_text, whole
 
 # What writers say of a file that has passed its trial.
 CHECKED = "run by the interpreter: exact, without races or deadlock"
+
+# Messages that take longer than planned by more than this share are not written: the plan was for other switches.
+MOST_SLOWER = 0.1
+
+
+@dataclass(frozen=True)
+class Promise:
+    """How long a plan takes: as planned, and as the messages between NPUs that a runtime sends."""
+
+    planned: Picoseconds
+    lowered: Picoseconds
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Both times, for people."""
+        planned = time_text(self.planned)
+        if self.lowered == self.planned:
+            return {"time": f"{planned}, as planned and as messages between NPUs"}
+        share = int(self.lowered) / max(int(self.planned), 1) - 1
+        change = f"{abs(share):.1%} {'more' if share > 0 else 'less'}"
+        return {
+            "time": f"{planned} planned, but {time_text(self.lowered)} as messages between NPUs ({change})"
+        }
+
+
+def promise(
+    algorithm: Algorithm,
+    which: int | None,
+    runtime: str,
+    *,
+    lowered: bool = False,
+    delivered: Deliveries | None = None,
+    batch: Ints | None = None,
+    queue: Ints | None = None,
+) -> Promise:
+    """Replay what a runtime would send; raises if it lacks switches without which the plan is another.
+
+    See :func:`~pccl.formats.lowering.lowered_time` for the parameters; `runtime` is the name of the target, and
+    `lowered` says that messages may take as long as they do.
+    """
+    t = algorithm.transfers
+    mine = np.ones(len(t), np.bool_)
+    if which is not None:
+        mine = algorithm.conditions.collective[t.chunk] == which
+    planned = Picoseconds(t.arrival[mine].max(initial=0))
+    needed = lowered_time(algorithm, which, delivered=delivered, batch=batch, queue=queue)
+    if algorithm.needs and not lowered and int(needed) > (1 + MOST_SLOWER) * int(planned):
+        verbs = {"multicast": "multiply", "reduce": "add up"}
+        work = " and ".join(verbs[need] for need in algorithm.needs)
+        raise PcclError(
+            f"the plan takes {time_text(planned)} with switches that {work} messages, but {runtime} sends messages "
+            f"between NPUs, which would take {time_text(needed)}; synthesize it for this runtime (target={runtime!r}, "
+            f"--for {runtime}), or have it written all the same (lowered=True, --lowered)"
+        )
+    return Promise(planned, needed)
 
 
 def positive(value: object, name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pccl.formats.format import Format, Option
+from pccl.formats.format import LOWERED, Format, Option
 
 __all__ = ["FORMATS"]
 
@@ -18,6 +18,7 @@ FORMATS = (
                 "Whether sends leave over a link in the planned order. Default: they do.",
                 opposite="no_chain",
             ),
+            LOWERED,
         ),
     ),
 )

@@ -21,6 +21,7 @@ from pccl._version import __version__
 from pccl.algorithm import Algorithm
 from pccl.errors import FormatError, PcclError
 from pccl.formats.lowering import Deliveries, follow
+from pccl.formats.runtime_files import promise
 from pccl.formats.wire import (
     Column,
     concat,
@@ -66,7 +67,9 @@ _KINDS = {"all-reduce": 0, "all-gather": 2, "reduce-scatter": 7, "all-to-all": 6
 _BLOCKS: dict[str, Any] = {"FullyConnected": fully_connected, "Ring": ring, "Switch": switch}
 
 
-def write(algorithm: Algorithm, path: str | Path, *, chain: bool = True) -> dict[str, str]:
+def write(
+    algorithm: Algorithm, path: str | Path, *, chain: bool = True, lowered: bool = False
+) -> dict[str, str]:
     """Write a folder that ASTRA-sim runs.
 
     Parameters
@@ -75,10 +78,13 @@ def write(algorithm: Algorithm, path: str | Path, *, chain: bool = True) -> dict
         What to write, and the folder. Files of an earlier export are replaced.
     chain
         Whether sends leave over a link in the planned order: each waits until the one before it has begun.
+    lowered
+        Whether to write it even if its messages take much longer than planned, with switches that multiply or add.
     """
     sent = follow(algorithm)
     if len(sent) > _MOST_TAGS:
         raise PcclError(f"{len(sent):,} messages are more than there are tags ({_MOST_TAGS:,})")
+    promised = promise(algorithm, None, "chakra", lowered=lowered, delivered=sent)
     kind = algorithm.collectives[0].kind
     carrier = kind if kind in _KINDS else "all-to-all"
     workload = _workload(algorithm, carrier)
@@ -99,12 +105,17 @@ def write(algorithm: Algorithm, path: str | Path, *, chain: bool = True) -> dict
         files[f"{TRACE}.{rank}.et"] = trace
         files[f"{WORKLOAD}.{rank}.et"] = workload
     _write_folder(Path(path), files)
-    return {
+    return promised.facts | {
         "ranks": f"{algorithm.topology.num_npus:,}",
         "messages": f"{len(sent):,}" + (", in the planned order on every link" if chain else ""),
         "collective": f"{carrier}-implementation-custom in system.json",
         "network": about,
     }
+
+
+def fit(algorithm: Algorithm) -> Picoseconds:
+    """How long it takes as messages, for which ASTRA-sim always has room."""
+    return promise(algorithm, None, "chakra").lowered
 
 
 def _write_folder(path: Path, files: dict[str, bytes]) -> None:

@@ -3,6 +3,7 @@
 deliveries   what NPUs deliver to one another: transfers followed through switches
 program      what the ranks of a collective do: messages, copies, and what waits for what
 ordering     what has to wait for what
+replay       how long it takes as messages between NPUs
 lower        lower(): from an algorithm to a program, and where ranks keep chunks in their buffers
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from pccl.formats.lowering.deliveries import Deliveries, follow
 from pccl.formats.lowering.lower import chosen_collective, lower
 from pccl.formats.lowering.program import INPUT, OUTPUT, SCRATCH, Copies, Messages, Program
+from pccl.formats.lowering.replay import lowered_time
 
 __all__ = [
     "INPUT",
@@ -23,4 +25,5 @@ __all__ = [
     "chosen_collective",
     "follow",
     "lower",
+    "lowered_time",
 ]

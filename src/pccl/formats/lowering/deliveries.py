@@ -32,8 +32,9 @@ class Deliveries:
         Row of the conditions of the algorithm.
     src, dst
         Devices, all of them NPUs.
-    links, link_offsets
-        The links that delivery ``i`` takes are ``links[link_offsets[i]:link_offsets[i + 1]]``.
+    links, link_starts, link_offsets
+        The links that delivery ``i`` takes are ``links[link_offsets[i]:link_offsets[i + 1]]``, and when it was planned
+        to enter each of them.
     start, arrival
         When it is planned to leave its sender, and to have arrived (picoseconds).
     reduce
@@ -48,6 +49,7 @@ class Deliveries:
     src: Ints
     dst: Ints
     links: Ints
+    link_starts: Ints
     link_offsets: Ints
     start: Ints
     arrival: Ints
@@ -126,12 +128,14 @@ def follow(algorithm: Algorithm, first: int = 0, end: int | None = None) -> Deli
     kept = np.flatnonzero(made.sequence >= 0)
     kept = kept[np.lexsort((made.sequence[kept], t.arrival[last[kept]], made.start[kept]))]
     hops = paths[kept]
+    taken = hops[hops >= 0]
     last = last[kept]
     return Deliveries(
         t.chunk[last].astype(np.int64),
         t.src[leaves[kept]].astype(np.int64),
         t.dst[last].astype(np.int64),
-        t.link[hops[hops >= 0]].astype(np.int64),
+        t.link[taken].astype(np.int64),
+        t.start[taken],
         offsets_of(np.sum(hops >= 0, axis=1)),
         made.start[kept],
         t.arrival[last],

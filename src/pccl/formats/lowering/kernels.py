@@ -267,6 +267,24 @@ def order_events(missing: Ints, offsets: Ints, followers: Ints, heap: Ints, orde
 
 
 @kernel
+def serve(
+    order: Ints, link: Ints, offsets: Ints, needs: Ints, hold: Ints, travel: Ints, free: Ints, arrival: Ints
+) -> None:  # fmt: skip
+    """When each event is over, in this order: after its needs, and after what its link, if it has one, served before.
+
+    Event `e` needs those in ``needs[offsets[e]:offsets[e + 1]]``.
+    """
+    for e in order:
+        begin = 0
+        for k in range(offsets[e], offsets[e + 1]):
+            begin = max(begin, arrival[needs[k]])
+        if link[e] >= 0:
+            begin = max(begin, free[link[e]])
+            free[link[e]] = begin + hold[e]
+        arrival[e] = begin + travel[e]
+
+
+@kernel
 def find_waits(
     order: Ints, low: int, block: Ints, position: Ints, offsets: Ints, needs: Ints, known: Ints, history: Ints,
     waits: Bools,

@@ -23,7 +23,7 @@ def lower(
     *,
     collective: int | None = None,
     in_place: bool | None = False,
-    all_ranks: bool = False,
+    all_ranks: bool | None = False,
     padded: bool | None = None,
 ) -> Program:
     """Turn one collective of an algorithm into a program for its ranks.
@@ -38,7 +38,8 @@ def lower(
         Whether input and output share one buffer; ``None`` for a program that is right in both cases (which an
         all-to-all has not).
     all_ranks
-        Whether all NPUs of the topology are ranks; otherwise only the members of the group, in its order.
+        Whether all NPUs of the topology are ranks; otherwise only the members of the group, in its order. ``None`` for
+        all only where some outside the group relay.
     padded
         Whether everything is as large as the largest of its kind: chunks that differ because the size does not divide,
         and the room of the shares of an all-to-all-v. ``None`` for the first alone, which runtimes need that count in
@@ -54,7 +55,13 @@ def lower(
     """
     task = chosen_collective(algorithm, collective)
     which = collective or 0
-    npus, members, rank_of = _ranks(algorithm, task, all_ranks)
+    # The chunks of a collective follow one another in the conditions of the algorithm.
+    first, end = np.searchsorted(algorithm.conditions.collective, [which, which + 1]).tolist()
+    delivered = follow(algorithm, first, end)
+    outside = _outsiders(algorithm, task, delivered)
+    if all_ranks is False and len(outside):
+        raise PcclError(_relays(algorithm, task, outside))
+    npus, members, rank_of = _ranks(algorithm, task, bool(all_ranks or len(outside)))
     # The same chunks, perhaps larger: the ranks send what pads them as well.
     laid_out = task if padded is False else task.with_equal_chunks(len(members))
     conditions = laid_out.conditions(algorithm.topology)
@@ -66,11 +73,6 @@ def lower(
         raise PcclError(
             f"{task.kind}: no program is right both in place and out of place; say which"
         )
-    # The chunks of a collective follow one another in the conditions of the algorithm.
-    first, end = np.searchsorted(algorithm.conditions.collective, [which, which + 1]).tolist()
-    delivered = follow(algorithm, first, end)
-    # Only ranks have buffers.
-    _refuse_outsiders(algorithm, task, delivered, rank_of)
     places = Places(conditions, layout, delivered, delivered.chunk - first, rank_of, len(npus))
     if in_place and layout.shift is not None:
         places.make_room(layout.shift)
@@ -134,20 +136,21 @@ def _ranks(algorithm: Algorithm, task: Collective, all_ranks: bool) -> tuple[Int
     return npus, rank_of[group], rank_of
 
 
-def _refuse_outsiders(
-    algorithm: Algorithm, task: Collective, delivered: Deliveries, rank_of: Ints
-) -> None:
-    """Raise if something is relayed by an NPU that is no rank."""
+def _outsiders(algorithm: Algorithm, task: Collective, delivered: Deliveries) -> Ints:
+    """NPUs outside the group that relay something."""
     ends = np.unique(np.concatenate([delivered.src, delivered.dst]))
-    outside = ends[rank_of[ends] < 0]
-    if len(outside):
-        who = ", ".join(algorithm.topology.device_text(int(device)) for device in outside[:3])
-        more = f" and {len(outside) - 3} more" if len(outside) > 3 else ""
-        raise PcclError(
-            f"{task.kind}: the schedule relays through {who}{more} outside the group of {len(task.ranks)} NPUs "
-            f"({format_group(task.ranks)}); export it over all ranks (all_ranks=True, --all-ranks) or synthesize it on "
-            "a topology restricted to the group"
-        )
+    return np.setdiff1d(ends, task.members(algorithm.topology.npus))
+
+
+def _relays(algorithm: Algorithm, task: Collective, outside: Ints) -> str:
+    """Why a file for the group alone cannot be: only ranks have buffers."""
+    who = ", ".join(algorithm.topology.device_text(int(device)) for device in outside[:3])
+    more = f" and {len(outside) - 3} more" if len(outside) > 3 else ""
+    return (
+        f"{task.kind}: the schedule relays through {who}{more} outside the group of {len(task.ranks)} NPUs "
+        f"({format_group(task.ranks)}); export it over all ranks (all_ranks=True, --all-ranks) or synthesize it on "
+        "a topology restricted to the group"
+    )
 
 
 class Places:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pccl._arrays import Bools, Ints
 from pccl.collective import Collective
+from pccl.collective.groups import format_group
 from pccl.units import Bytes
 
 # The buffers of a rank.
@@ -119,6 +120,13 @@ class Program:
     output_bytes: Ints
     scratch_bytes: Ints
     padding: int = 0
+
+    @property
+    def group_facts(self) -> dict[str, str]:
+        """Which ranks the collective is for, for people; nothing if it is for all of them."""
+        if len(self.members) == len(self.npus):
+            return {}
+        return {"group": f"ranks {format_group(self.members.tolist())}; the others only relay"}
 
     @property
     def padding_facts(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ from pccl.formats.format import (
     GROUP,
     IN_PLACE,
     INSTANCES,
+    LOWERED,
     SIZES,
     Format,
     Option,
@@ -56,6 +57,7 @@ FORMATS = (
                 "all-to-all-v: write an alltoall with shares as large as the largest.",
             ),
             COLLECTIVE,
+            LOWERED,
         ),
         checker="pccl.formats.msccl.interpreter:check",
         checks=(

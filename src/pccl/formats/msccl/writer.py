@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from pccl._arrays import Ints, offsets_of
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
 from pccl.collective import AllToAllV, Collective
-from pccl.collective.groups import format_group
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program, chosen_collective, lower
 from pccl.formats.machine import BY_NAME, Kind
@@ -25,12 +25,14 @@ from pccl.formats.msccl.threadblocks import Threadblocks, arrange
 from pccl.formats.msccl.units import Units
 from pccl.formats.runtime_files import (
     CHECKED,
+    Promise,
     matrix_of,
     positive,
+    promise,
     refuse_wrong,
     size_of,
 )
-from pccl.units import Bytes, Size
+from pccl.units import Bytes, Picoseconds, Size
 
 # A finite maximum: zero means "any" to one runtime and "never" to another.
 _LARGEST = Bytes(2**40)
@@ -54,9 +56,10 @@ def write(
     min_bytes: Size | None = None,
     max_bytes: Size | None = None,
     protocol: str = "Simple",
-    all_ranks: bool = False,
+    all_ranks: bool | None = None,
     padded: bool = False,
     collective: int | None = None,
+    lowered: bool = False,
 ) -> dict[str, str]:
     """Write one collective of an algorithm as MSCCL-IR XML.
 
@@ -77,23 +80,62 @@ def write(
     protocol
         ``Simple``, ``LL`` or ``LL128``.
     all_ranks
-        Whether all NPUs are ranks; those outside the group contribute nothing and only relay.
+        Whether all NPUs are ranks; those outside the group contribute nothing and only relay. By default only if some
+        of them do.
     padded
         For an all-to-all of unequal shares: write an alltoall whose shares have the room of the largest.
     collective
         Which of several collectives to write.
+    lowered
+        Whether to write it even if its messages take much longer than planned, with switches that multiply or add.
 
     Returns
     -------
     dict
         What has been written, for people.
     """
+    made = _made(
+        algorithm, target, instances, channels, in_place, (min_bytes, max_bytes), protocol, all_ranks, padded,
+        collective, lowered,
+    )  # fmt: skip
+    with replacing(path) as file:
+        file.write(made.text.encode("ascii"))
+    return made.facts
+
+
+def fit(algorithm: Algorithm) -> Picoseconds:
+    """How long it takes as messages; raises with the reason if the runtimes have no room for it."""
+    return _made(algorithm).promise.lowered
+
+
+class _Made(NamedTuple):
+    """A file that has passed its trial."""
+
+    text: str
+    promise: Promise
+    facts: dict[str, str]
+
+
+def _made(
+    algorithm: Algorithm,
+    target: str = "executor",
+    instances: int = 1,
+    channels: int | None = None,
+    in_place: bool | None = None,
+    sizes: tuple[Size | None, Size | None] = (None, None),
+    protocol: str = "Simple",
+    all_ranks: bool | None = None,
+    padded: bool = False,
+    collective: int | None = None,
+    lowered: bool = False,
+) -> _Made:
+    """Make what :func:`write` saves."""
     runtime = find_target(target)
     if protocol not in DEPTHS:
         raise PcclError(f"there is no protocol {protocol!r}; there are {', '.join(DEPTHS)}")
     instances = positive(instances, "instances")
     channels = channels if channels is None else positive(channels, "channels")
-    sizes = _sizes(min_bytes, max_bytes)
+    least, most = _sizes(*sizes)
     chosen = chosen_collective(algorithm, collective)
     _refuse(chosen, runtime, in_place, padded)
     # One file cannot do both if places differ.
@@ -118,8 +160,8 @@ def write(
         "coll": runtime.spell(str(chosen.nccl_name) if chosen.has_one_size else _PADDED),
         "inplace": int(in_place is not False),
         "outofplace": int(not in_place),
-        "minBytes": sizes[0],
-        "maxBytes": sizes[1],
+        "minBytes": least,
+        "maxBytes": most,
     }
     shares = None
     if isinstance(chosen, AllToAllV) and not _are_equal(chosen):
@@ -127,9 +169,14 @@ def write(
     text = _text(head, program, units, blocks, _purpose(program, shares))
     # Nothing that is wrong reaches a disk.
     _try(text, program, shares, runtime)
-    with replacing(path) as file:
-        file.write(text.encode("ascii"))
-    return _facts(head, blocks, program) | program.padding_facts
+    m = program.messages
+    # Messages of a lane are received in the order in which they are sent.
+    lane = (m.src * len(program.npus) + m.dst) * (
+        int(blocks.lanes.max(initial=0)) + 1
+    ) + blocks.lanes
+    promised = promise(algorithm, collective, "msccl", lowered=lowered, queue=lane)
+    facts = promised.facts | _facts(head, blocks, program) | program.padding_facts
+    return _Made(text, promised, facts)
 
 
 def _refuse(chosen: Collective, target: Target, in_place: bool | None, padded: bool) -> None:
@@ -282,10 +329,8 @@ def _facts(head: dict[str, str | int], blocks: Threadblocks, program: Program) -
         f"{channels}",
         "checked": CHECKED,
     }
-    is_part = len(program.members) < len(program.npus)
-    if is_part:
-        facts["group"] = f"ranks {format_group(program.members.tolist())}; the others only relay"
-    if is_part or not program.collective.has_one_size:
+    facts |= program.group_facts
+    if program.group_facts or not program.collective.has_one_size:
         facts["beware"] = (
             f"the runtime uses it for every {head['coll']} of these ranks and sizes; give it sizes of its own"
         )

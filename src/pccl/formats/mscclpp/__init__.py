@@ -22,6 +22,7 @@ from pccl.formats.format import (
     GROUP,
     IN_PLACE,
     INSTANCES,
+    LOWERED,
     SIZES,
     Format,
     Option,
@@ -56,6 +57,7 @@ FORMATS = (
             *SIZES,
             ALL_RANKS,
             COLLECTIVE,
+            LOWERED,
         ),
         checker="pccl.formats.mscclpp.interpreter:check",
         checks=(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -52,6 +53,14 @@ class Batches:
 
     def __len__(self) -> int:
         return len(self.messages)
+
+    @property
+    def batch_of(self) -> Ints:
+        """Per message: its batch."""
+        found = np.empty(len(self.staged), np.int64)
+        sizes = [len(batch) for batch in self.messages]
+        found[list(chain.from_iterable(self.messages))] = np.repeat(np.arange(len(self)), sizes)
+        return found
 
     @cached_property
     def before(self) -> list[list[int]]:

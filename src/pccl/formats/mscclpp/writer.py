@@ -10,6 +10,7 @@ import msgspec
 
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
+from pccl.collective import Collective
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program, chosen_collective, lower
 from pccl.formats.mscclpp.assembly import assemble
@@ -22,10 +23,11 @@ from pccl.formats.runtime_files import (
     CHECKED,
     matrix_of,
     positive,
+    promise,
     refuse_wrong,
     size_of,
 )
-from pccl.units import Bytes
+from pccl.units import Bytes, Picoseconds
 
 # All must run at once, and a GPU of 2017 runs this many; later ones run more.
 MOST_THREADBLOCKS = 80
@@ -43,7 +45,7 @@ def write(
     path: str | Path,
     *,
     in_place: bool = False,
-    all_ranks: bool = False,
+    all_ranks: bool | None = None,
     instances: int = 1,
     ranks_per_box: int | None = None,
     max_threadblocks: int = MOST_THREADBLOCKS,
@@ -51,6 +53,7 @@ def write(
     min_bytes: str | int | None = None,
     max_bytes: str | int | None = None,
     collective: int | None = None,
+    lowered: bool = False,
 ) -> Mapping[str, str]:
     """Write an algorithm as an execution plan of MSCCL++.
 
@@ -63,7 +66,8 @@ def write(
     in_place
         Whether input and output are one buffer, as NCCL defines it for the collective.
     all_ranks
-        Whether all NPUs are ranks, also those that only relay; otherwise the ranks are the group, in its order.
+        Whether all NPUs are ranks, also those that only relay; otherwise the ranks are the group, in its order. By
+        default only if some NPUs outside the group do relay.
     instances
         How many threadblocks share every piece of work.
     ranks_per_box
@@ -77,6 +81,8 @@ def write(
         The sizes that the plan is for; by default all whose buffers kernels can address.
     collective
         Which of several collectives of the algorithm to write.
+    lowered
+        Whether to write it even if its messages take much longer than planned, with switches that multiply or add.
 
     Returns
     -------
@@ -92,10 +98,7 @@ def write(
     '16, at most 4 on a rank'
     """
     chosen = chosen_collective(algorithm, collective)
-    if chosen.nccl_name is None:
-        raise PcclError(
-            f"no call of MSCCL++ says where the chunks of a {chosen.kind} collective lie"
-        )
+    _refuse(chosen)
     most = positive(max_threadblocks, "max_threadblocks")
     copies = positive(instances, "instances")
     threads = positive(threads_per_block, "threads_per_block")
@@ -113,6 +116,9 @@ def write(
         raise PcclError(f"{chosen.kind} in a group of one NPU sends nothing, so it needs no plan")
     box = len(program.npus) if ranks_per_box is None else positive(ranks_per_box, "ranks_per_box")
     schedule = arrange(program, box=box, most=most // copies)
+    promised = promise(
+        algorithm, collective, "mscclpp", lowered=lowered, batch=schedule.batches.batch_of
+    )
     resources = Resources(schedule, in_place)
     gpus = [assemble(resources, rank, copies) for rank in range(len(program.npus))]
     name = chosen.nccl_name
@@ -140,7 +146,24 @@ def write(
     checked = _try(plan)
     with replacing(path) as file:
         file.write(f"{text}\n".encode())
-    return _facts(plan, schedule.batches) | program.padding_facts | {"checked": checked}
+    facts = promised.facts | _facts(plan, schedule.batches) | program.group_facts
+    return facts | program.padding_facts | {"checked": checked}
+
+
+def fit(algorithm: Algorithm) -> Picoseconds:
+    """How long it takes as messages; raises with the reason if the runtime has no room for it."""
+    chosen = chosen_collective(algorithm, None)
+    _refuse(chosen)
+    program = lower(algorithm, in_place=False, all_ranks=None)
+    schedule = arrange(program, box=len(program.npus), most=MOST_THREADBLOCKS)
+    return promise(algorithm, None, "mscclpp", batch=schedule.batches.batch_of).lowered
+
+
+def _refuse(chosen: Collective) -> None:
+    if chosen.nccl_name is None:
+        raise PcclError(
+            f"no call of MSCCL++ says where the chunks of a {chosen.kind} collective lie"
+        )
 
 
 def _largest(gpus: list[Json], gathers: bool, smallest: int, wanted: int | None) -> int:

@@ -70,6 +70,7 @@ def columns(algorithm: Algorithm, begin: int = 0, end: int | None = None) -> dic
         "arrival_ps": t.arrival,
         "bytes": t.bytes,
         "reduce": t.reduce,
+        "follows": every.follows[rows] if len(every.follows) else np.full(len(t), -1, np.int32),
     }
 
 
