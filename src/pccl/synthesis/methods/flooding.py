@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import ClassVar, Self
 
 import numpy as np
 
-from pccl._arrays import Ints, offsets_by_owner, stable_order
-from pccl.network import Ten
+from pccl._arrays import Ints, offsets_by_owner, stable_order, take_rows
+from pccl.network import Network, Ten
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.methods.base import Method, Orders, Placed, find_in_phases
-from pccl.synthesis.methods.flooding_kernels import COUNT, Flood, flood, prune
+from pccl.synthesis.methods.flooding_kernels import (
+    COUNT,
+    LOOKED,
+    Flood,
+    flood,
+    flood_ways,
+    prune,
+)
+from pccl.synthesis.methods.ways import find_ways, keeping
+from pccl.synthesis.methods.ways_kernels import Ways
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule import Schedule
+from pccl.synthesis.search_kernels import DONE, LANE_FULL, OUTPUT_FULL, PAUSED
 
 # Chunks times devices: more would take long, as relays get chunks as well.
 MOST_FLOODED = 20_000_000
+# Chunks times pairs of NPUs times words of 64 chunks: about what ways through switches look at, a second of it.
+MOST_LOOKED_AT = 2_000_000_000
 # Variants worth a try.
 SEEDS = 4
 # Transfers between two reports of progress.
@@ -27,6 +40,8 @@ SLICE = 20_000
 @dataclass(frozen=True)
 class Flooding(Method):
     """Spread all chunks at once, for chunks with many destinations."""
+
+    in_turn: bool = False  # through switches that pass messages on: to the next neighbours first, or to any
 
     name: ClassVar[str] = "flooding"
 
@@ -40,7 +55,7 @@ class Flooding(Method):
             release: Ints,
             progress: Callable[[int], None],
         ) -> Placed:
-            placed = _flooded(jobs, self.seed, progress)
+            placed = _flooded(jobs, self.seed, self.in_turn, progress)
             # It knows nothing of what is taken already: it begins when everything before it is over.
             return placed._replace(start=placed.start + release.max(initial=0))
 
@@ -49,17 +64,20 @@ class Flooding(Method):
 
     @classmethod
     def usual(cls, problem: Problem) -> Self:
-        """There are no knobs."""
-        return cls(seed=problem.seed)
+        """In turn, where it makes a difference: then nobody waits for a neighbour that others send to."""
+        return cls(seed=problem.seed, in_turn=problem.topology.plain)
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         """Why the method cannot solve this problem, if it cannot."""
-        if problem.topology.limited or problem.topology.plain:
+        if problem.topology.limited:
             return "knows no limits of switches"
-        if len(problem.conditions) * problem.topology.num_devices > MOST_FLOODED:
-            return "would spread too many chunks all over the network"
-        return None
+        chunks = len(problem.conditions)
+        npus = problem.topology.num_npus
+        many = chunks * problem.topology.num_devices > MOST_FLOODED
+        if problem.topology.plain:
+            many = many or chunks * npus * npus * (chunks // 64 + 1) > MOST_LOOKED_AT
+        return "would spread too many chunks all over the network" if many else None
 
     @classmethod
     def openings(cls, problem: Problem) -> Iterator[tuple[int, Self]]:
@@ -76,54 +94,92 @@ class Flooding(Method):
     def variants(cls, problem: Problem) -> Iterator[Self]:
         """A few other ways to break ties."""
         if problem.only_trees and not cls.refusal(problem):
-            for number in range(SEEDS):
-                yield cls(seed=problem.seed + number)
+            turns = (True, False) if problem.topology.plain else (False,)
+            for number, in_turn in product(range(SEEDS), turns):
+                yield cls(seed=problem.seed + number, in_turn=in_turn)
 
     def midway(self) -> Self | None:
         """No gain: it does not mind that all sums are collected in one place, so they would get in each other's way."""
         return None
 
 
-def _flooded(jobs: Jobs, seed: int, progress: Callable[[int], None]) -> Placed:
+def _flooded(
+    jobs: Jobs, seed: int, in_turn: bool, progress: Callable[[int], None]
+) -> Placed:
     """Spread all chunks at once over a network where nothing else goes on."""
     # Jobs are numbered at random, as of equally rare ones the first is taken.
     number = np.random.default_rng(seed).permutation(len(jobs))
+    keeps = keeping(jobs.net)
+    ways = None if np.all(keeps) else find_ways(jobs.net)
     # Where every device is a destination of something, relays would mostly be in the way; but some may be needed.
-    relays = not np.all(np.bincount(jobs.destination, minlength=jobs.topology.num_devices))
-    state = _spread(jobs, number, relays, progress)
+    wanted = np.bincount(jobs.destination, minlength=jobs.topology.num_devices)
+    relays = not np.all(wanted[keeps])
+    state = _spread(jobs, ways, number, in_turn, relays, progress)
     # Some chunk can reach a destination only over devices that do not want it.
     if np.any(state.wants & ~state.has):
-        state = _spread(jobs, number, True, progress)
+        state = _spread(jobs, ways, number, in_turn, True, progress)
     count = int(state.now[COUNT])
     useful = np.zeros(count, np.bool_)
-    prune(jobs.net, state, np.zeros_like(state.has), useful)
+    ends = jobs.net if ways is None else ways
+    prune(ends.src, ends.dst, state, np.zeros_like(state.has), useful)
     kept = np.flatnonzero(useful)
     # By job, and in the order of their starts.
     job_of = np.empty(len(jobs), np.int32)
     job_of[number] = np.arange(len(jobs))
     job = job_of[state.job[kept]]
-    order = kept[stable_order(job, len(jobs))]
-    first = offsets_by_owner(job, len(jobs))
-    return Placed(first, state.arc[order], state.start[order], work=8 * count)
+    by_job = stable_order(job, len(jobs))
+    job = job[by_job]
+    kept = kept[by_job]
+    work = 8 * count + int(state.now[LOOKED])
+    if ways is None:
+        first = offsets_by_owner(job, len(jobs))
+        return Placed(first, state.arc[kept], state.start[kept], work)
+    begin, arc = take_rows(ways.begin, ways.arc, state.arc[kept])
+    widths = np.diff(begin)
+    job = np.repeat(job, widths)
+    travel = jobs.net.travel[jobs.size[job], jobs.net.kind[arc]]
+    # A message goes on from a switch when all of it has come in.
+    before = np.cumsum(travel) - travel
+    before -= np.repeat(before[begin[:-1]], widths)
+    start = np.repeat(state.start[kept], widths) + before
+    return Placed(offsets_by_owner(job, len(jobs)), arc, start, work)
 
 
-def _spread(jobs: Jobs, number: Ints, relays: bool, progress: Callable[[int], None]) -> Flood:
-    state = _initial(jobs, number, relays)
+def _spread(
+    jobs: Jobs,
+    ways: Ways | None,
+    number: Ints,
+    in_turn: bool,
+    relays: bool,
+    progress: Callable[[int], None],
+) -> Flood:
+    """Who has what in the end, and what was sent, over links or over ways."""
+    net = jobs.net
+    state = _initial(jobs, net if ways is None else ways, number, in_turn, relays)
+    ten = Ten.empty(jobs.topology, net)
     done = 0
-    while not flood(jobs.net, state, SLICE):
+    status = PAUSED
+    while status != DONE:
+        if ways is None:
+            status = flood(net, state, SLICE)
+        else:
+            status = flood_ways(net, ways, ten.lanes, state, SLICE)
         share = int(state.now[COUNT]) / max(len(jobs.destination), 1)
         reached = min(int(share * len(jobs)), len(jobs))
         progress(reached - done)
         done = reached
-        if state.now[COUNT] == len(state.arc):
+        if status == OUTPUT_FULL:
             state = _grown(state)
+        elif status == LANE_FULL:
+            ten.grow_lanes()
     return state
 
 
-def _initial(jobs: Jobs, number: Ints, relays: bool) -> Flood:
+def _initial(
+    jobs: Jobs, ends: Network | Ways, number: Ints, in_turn: bool, relays: bool
+) -> Flood:
     """Everybody has what it is a source of, and all links are idle."""
-    net = jobs.net
-    arcs = len(net.dst)
+    arcs = len(ends.dst)
     words = -(-len(jobs) // 64)
     has, wants = np.zeros((2, jobs.topology.num_devices, words), np.uint64)
     word = number >> 6
@@ -134,8 +190,10 @@ def _initial(jobs: Jobs, number: Ints, relays: bool) -> Flood:
     size = np.empty(len(jobs), np.int32)
     size[number] = jobs.size
     room = len(jobs.destination) * 5 // 4 + arcs
-    # An arc is touched as it becomes free, and by every arrival at its sender.
-    most_touched = arcs * (2 + int(np.diff(net.first).max(initial=0)))
+    # An arc, or a way, is touched as it becomes free, and by every arrival at its sender: at one moment, one over each
+    # link.
+    arrivals = np.bincount(jobs.net.dst, minlength=len(ends.first) - 1)
+    most_touched = 2 * arcs + int(arrivals @ np.diff(ends.first))
     return Flood(
         has=has,
         coming=has.copy(),
@@ -143,14 +201,25 @@ def _initial(jobs: Jobs, number: Ints, relays: bool) -> Flood:
         copies=np.ones(len(jobs), np.int32),
         size=size,
         idle=np.ones(arcs, np.bool_),
-        touched=np.arange(most_touched),
+        touched=_touched(ends, most_touched),
         heap=np.empty((room + arcs + 2, 3), np.int64),
         job=np.empty(room, np.int32),
         arc=np.empty(room, np.int32),
         start=np.empty(room, np.int64),
-        now=np.array([0, 0, 0, arcs, 1]),
+        now=np.array([0, 0, 0, arcs, 1, 0]),
         relays=relays,
+        in_turn=in_turn,
     )
+
+
+def _touched(ends: Network | Ways, room: int) -> Ints:
+    """All arcs, or ways: at last those to the next neighbour of each device, which go first where they go in turn."""
+    arcs = np.arange(len(ends.src))
+    touched = np.zeros(room, np.int64)
+    touched[: len(arcs)] = arcs
+    if isinstance(ends, Ways):
+        touched[: len(arcs)] = arcs[np.argsort(arcs - ends.first[ends.src], kind="stable")]
+    return touched
 
 
 def _grown(state: Flood) -> Flood:

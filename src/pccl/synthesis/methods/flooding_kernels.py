@@ -1,4 +1,8 @@
-"""Flooding: all chunks at once, event by event; each free link takes the rarest chunk of use to its receiver."""
+"""Flooding: all chunks at once, event by event; each free link takes the rarest chunk of use to its receiver.
+
+Where switches pass messages on one by one, it is not links that choose, but ways from one device that keeps chunks to
+another: a way takes a chunk when all its links are free by the time at which the message gets there.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,10 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 from pccl._arrays import Bits, Bools, Indices, Ints
 from pccl._heap_kernels import pop, push
 from pccl._kernels import inlined, kernel
+from pccl.network.calendar_kernels import Lanes, first_gap, full, occupy
 from pccl.network.graph_kernels import Network
+from pccl.synthesis.methods.ways_kernels import Ways
+from pccl.synthesis.search_kernels import DONE, LANE_FULL, OUTPUT_FULL, PAUSED
 
 # Places in `now`.
 EVENTS = 0
@@ -18,17 +25,18 @@ COUNT = 1
 TIME = 2
 TOUCHED = 3
 DICE = 4
+LOOKED = 5
 
 
 class Flood(NamedTuple):
-    """Who has what: rows of bits, one per job, for each device."""
+    """Who has what: rows of bits, one per job, for each device. What is said of arcs may be said of ways."""
 
     has: Bits
     coming: Bits  # what it has, or what is on its way to it
     wants: Bits  # of what it is a destination
     copies: Indices  # per job: devices that have it or will
     size: Indices  # per job: size class
-    idle: Bools  # per arc
+    idle: Bools  # per arc; of a way, whether it does not wait for a moment to come
     touched: Ints  # arcs that something has happened to
     heap: Ints  # events: [slot, (time, kind, arc or transfer)]
     job: Indices  # transfers so far, in the order of their starts
@@ -36,35 +44,56 @@ class Flood(NamedTuple):
     start: Ints
     now: Ints
     relays: bool  # whether devices take what they do not want
+    in_turn: bool  # whether ways choose in turn, the nearest neighbours first, or in any order
 
 
 @kernel
-def flood(net: Network, state: Flood, budget: int) -> bool:
-    """Go on for so many transfers; returns whether there is nothing left to do."""
+def flood(net: Network, state: Flood, budget: int) -> int:
+    """Go on for so many transfers; returns why it stopped."""
     limit = state.now[COUNT] + budget
-    arcs = len(net.dst)
     while True:
         if not serve_touched(net, state):
-            return False  # no room for more transfers
+            return OUTPUT_FULL
         if state.now[EVENTS] == 0:
-            return True
+            return DONE
         if state.now[COUNT] > limit:
-            return False
-        time = state.heap[0, 0]
-        state.now[TIME] = time
-        state.now[TOUCHED] = 0
-        # All of this moment before any link chooses: one that becomes free may take what arrives
-        # just now.
-        while state.now[EVENTS] > 0 and state.heap[0, 0] == time:
-            last = pop(state.heap, state.now[EVENTS])
-            state.now[EVENTS] = last
-            event = state.heap[last, 2]
-            if event < arcs:
-                state.idle[event] = True
-                touch(state, event)
-            else:
-                transfer = event - arcs
-                arrive(net, state, net.dst[state.arc[transfer]], state.job[transfer])
+            return PAUSED
+        go_on(net.first, net.dst, state)
+
+
+@kernel
+def flood_ways(net: Network, ways: Ways, lanes: Lanes, state: Flood, budget: int) -> int:
+    """Go on for so many messages; returns why it stopped."""
+    limit = state.now[COUNT] + budget
+    while True:
+        status = serve_touched_ways(net, ways, lanes, state)
+        if status != DONE:
+            return status
+        if state.now[EVENTS] == 0:
+            return DONE
+        if state.now[COUNT] > limit:
+            return PAUSED
+        go_on(ways.first, ways.dst, state)
+
+
+@kernel
+def go_on(first: Ints, dst: Indices, state: Flood) -> None:
+    """Let all happen that happens next; `first` and `dst` are those of arcs, or of ways."""
+    arcs = len(dst)
+    time = state.heap[0, 0]
+    state.now[TIME] = time
+    state.now[TOUCHED] = 0
+    # All of this moment before any link chooses: one that becomes free may take what arrives just now.
+    while state.now[EVENTS] > 0 and state.heap[0, 0] == time:
+        last = pop(state.heap, state.now[EVENTS])
+        state.now[EVENTS] = last
+        event = state.heap[last, 2]
+        if event < arcs:
+            state.idle[event] = True
+            touch(state, event)
+        else:
+            transfer = event - arcs
+            arrive(first, state, dst[state.arc[transfer]], state.job[transfer])
 
 
 @inlined
@@ -75,10 +104,10 @@ def touch(state: Flood, arc: int) -> None:
 
 
 @kernel
-def arrive(net: Network, state: Flood, device: int, job: int) -> None:
+def arrive(first: Ints, state: Flood, device: int, job: int) -> None:
     """The device has the chunk, and its idle arcs may have use for it."""
     state.has[device, job >> 6] |= np.uint64(1) << np.uint64(job & 63)
-    for arc in range(net.first[device], net.first[device + 1]):
+    for arc in range(first[device], first[device + 1]):
         if state.idle[arc]:
             touch(state, arc)
 
@@ -90,18 +119,16 @@ def serve_touched(net: Network, state: Flood) -> bool:
     time = state.now[TIME]
     arcs = len(net.dst)
     while count > 0:
-        # In turn from a random one on, so that no arc is always the first to choose.
-        state.now[DICE] = (state.now[DICE] * 1103515245 + 12345) & 0x7FFFFFFF
-        pick = (state.now[DICE] >> 8) % count
-        arc = state.touched[pick]
+        arc = take_touched(state, count, True)
         count -= 1
-        state.touched[pick] = state.touched[count]
         if not state.idle[arc]:
             continue
         # What the receiver wants itself goes before what it would only pass on.
-        job = rarest(net, state, arc, True)
+        sender = net.src[arc]
+        receiver = net.dst[arc]
+        job = rarest(state, sender, receiver, True)
         if job < 0 and state.relays:
-            job = rarest(net, state, arc, False)
+            job = rarest(state, sender, receiver, False)
         if job < 0:
             continue
         transfer = state.now[COUNT]
@@ -110,16 +137,9 @@ def serve_touched(net: Network, state: Flood) -> bool:
             state.touched[count] = arc
             state.now[TOUCHED] = count + 1
             return False
-        receiver = net.dst[arc]
         kind = net.kind[arc]
         size = state.size[job]
-        state.coming[receiver, job >> 6] |= np.uint64(1) << np.uint64(job & 63)
-        state.copies[job] += 1
-        state.job[transfer] = job
-        state.arc[transfer] = arc
-        state.start[transfer] = time
-        state.now[COUNT] += 1
-        state.idle[arc] = False
+        send(state, arc, receiver, job)
         events = push(state.heap, state.now[EVENTS], time + net.hold[size, kind], 0, arc)
         state.now[EVENTS] = push(
             state.heap, events, time + net.travel[size, kind], 1, arcs + transfer
@@ -129,10 +149,139 @@ def serve_touched(net: Network, state: Flood) -> bool:
 
 
 @kernel
-def rarest(net: Network, state: Flood, arc: int, wanted: bool) -> int:
+def serve_touched_ways(net: Network, ways: Ways, lanes: Lanes, state: Flood) -> int:
+    """Let ways that something happened to take a chunk, if they can at once; returns why it stopped."""
+    count = state.now[TOUCHED]
+    time = state.now[TIME]
+    while count > 0:
+        way = take_touched(state, count, not state.in_turn)
+        count -= 1
+        if not state.idle[way]:
+            continue
+        state.now[LOOKED] += 1
+        # Calendars first, as they answer sooner than a look at all chunks: most chunks are of one size.
+        moment = earliest_use(net, ways, lanes, way, 0, time)
+        if moment > time:
+            wait(ways, state, way, moment)
+            continue
+        sender = ways.src[way]
+        receiver = ways.dst[way]
+        job = rarest(state, sender, receiver, True)
+        if job < 0 and state.relays:
+            job = rarest(state, sender, receiver, False)
+        if job < 0:
+            continue
+        size = state.size[job]
+        if size > 0:
+            moment = earliest_use(net, ways, lanes, way, size, time)
+            if moment > time:
+                wait(ways, state, way, moment)
+                continue
+        transfer = state.now[COUNT]
+        status = room_on(net, ways, lanes, way, size, time)
+        if transfer == len(state.arc):
+            status = OUTPUT_FULL
+        if status != DONE:
+            # It chooses again when there is more room.
+            state.touched[count] = way
+            state.now[TOUCHED] = count + 1
+            return status
+        send(state, way, receiver, job)
+        again, arrival = take_way(net, ways, lanes, way, size, time)
+        wait(ways, state, way, again)
+        # Before all ways that wait for this moment, since those that choose in turn begin with the last.
+        state.now[EVENTS] = push(
+            state.heap, state.now[EVENTS], arrival, -1, len(ways.dst) + transfer
+        )
+    state.now[TOUCHED] = 0
+    return DONE
+
+
+@kernel
+def earliest_use(
+    net: Network, ways: Ways, lanes: Lanes, way: int, size: int, time: int
+) -> int:
+    """The first moment from `time` on at which a message may leave and find every link free when it gets there."""
+    k = ways.begin[way]
+    moment = time
+    while k < ways.begin[way + 1]:
+        arc = ways.arc[k]
+        kind = net.kind[arc]
+        free, _ = first_gap(lanes, net.lane[arc], moment, net.hold[size, kind])
+        if free > moment:
+            # Once more from the beginning, later by as much as it would have had to wait here.
+            time += free - moment
+            moment = time
+            k = ways.begin[way]
+        else:
+            moment += net.travel[size, kind]
+            k += 1
+    return time
+
+
+@kernel
+def room_on(
+    net: Network, ways: Ways, lanes: Lanes, way: int, size: int, time: int
+) -> int:
+    """Whether the calendars of a way have room for a message."""
+    for k in range(ways.begin[way], ways.begin[way + 1]):
+        if full(lanes, net.lane[ways.arc[k]], time):
+            return LANE_FULL
+        time += net.travel[size, net.kind[ways.arc[k]]]
+    return DONE
+
+
+@kernel
+def take_way(
+    net: Network, ways: Ways, lanes: Lanes, way: int, size: int, time: int
+) -> tuple[int, int]:
+    """Take the links of a way for a message that leaves now; returns when the first is free again, and its arrival."""
+    again = time + net.hold[size, net.kind[ways.arc[ways.begin[way]]]]
+    for k in range(ways.begin[way], ways.begin[way + 1]):
+        lane = net.lane[ways.arc[k]]
+        kind = net.kind[ways.arc[k]]
+        hold = net.hold[size, kind]
+        _, slot = first_gap(lanes, lane, time, hold)
+        occupy(lanes, lane, slot, time, time + hold)
+        time += net.travel[size, kind]
+    return again, time
+
+
+@inlined
+def take_touched(state: Flood, count: int, shuffled: bool) -> int:
+    """Take one of so many arcs that something has happened to: the last, or any of them."""
+    # Any of them, so that no arc is always the first to choose.
+    state.now[DICE] = (state.now[DICE] * 1103515245 + 12345) & 0x7FFFFFFF
+    pick = (state.now[DICE] >> 8) % count if shuffled else count - 1
+    arc = state.touched[pick]
+    state.touched[pick] = state.touched[count - 1]
+    return arc
+
+
+@inlined
+def wait(ways: Ways, state: Flood, way: int, moment: int) -> None:
+    """Have another look at the way then, and not before."""
+    state.idle[way] = False
+    place = way - ways.first[ways.src[way]]
+    state.now[EVENTS] = push(state.heap, state.now[EVENTS], moment, place, way)
+
+
+@inlined
+def send(state: Flood, arc: int, receiver: int, job: int) -> None:
+    """Write down that the chunk leaves now."""
+    transfer = state.now[COUNT]
+    state.coming[receiver, job >> 6] |= np.uint64(1) << np.uint64(job & 63)
+    state.copies[job] += 1
+    state.job[transfer] = job
+    state.arc[transfer] = arc
+    state.start[transfer] = state.now[TIME]
+    state.now[COUNT] += 1
+    state.idle[arc] = False
+
+
+@kernel
+def rarest(state: Flood, sender: int, receiver: int, wanted: bool) -> int:
     """The job with the fewest copies that the sender has and the receiver has not; -1 if there is none."""
-    sender = net.src[arc]
-    receiver = net.dst[arc]
     words = state.has.shape[1]
     best = np.int64(-1)
     fewest = np.int64(2**31)
@@ -152,8 +301,8 @@ def rarest(net: Network, state: Flood, arc: int, wanted: bool) -> int:
 
 
 @kernel
-def prune(net: Network, state: Flood, needed: Bits, useful: Bools) -> None:
-    """Mark the transfers that feed a destination, going backwards in time."""
+def prune(src: Indices, dst: Indices, state: Flood, needed: Bits, useful: Bools) -> None:
+    """Mark the transfers that feed a destination, going backwards in time; over arcs, or ways, with these ends."""
     # A device gets a chunk once, so the transfer that fed a useful one comes before it in time, and
     # after it here.
     for transfer in range(state.now[COUNT] - 1, -1, -1):
@@ -161,8 +310,8 @@ def prune(net: Network, state: Flood, needed: Bits, useful: Bools) -> None:
         arc = state.arc[transfer]
         word = job >> 6
         bit = np.uint64(1) << np.uint64(job & 63)
-        receiver = net.dst[arc]
+        receiver = dst[arc]
         wanted = needed[receiver, word] | state.wants[receiver, word]
         if wanted & bit != 0:
             useful[transfer] = True
-            needed[net.src[arc], word] |= bit
+            needed[src[arc], word] |= bit
