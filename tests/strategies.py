@@ -50,22 +50,25 @@ def topologies(draw: st.DrawFn, *, absent: bool = False, shaped: bool = True) ->
 
 
 @st.composite
-def networks(draw: st.DrawFn, *, limits: bool = True) -> Topology:
+def networks(draw: st.DrawFn, *, limits: bool = True, flags: bool = False) -> Topology:
     """Networks in which everything can be reached: a directed ring through all devices, and more links, some parallel.
 
-    With ``limits``, switches may have finite buffers, and may be unable to multiply or to add.
+    With ``limits``, switches may have finite buffers, and may be unable to multiply or to add. With ``flags``, they may
+    be unable to without limits too, and links may have gaps.
     """
     npus, hubs = draw(st.integers(2, 7)), draw(st.integers(0, 3))
     buffers = st.none() | st.integers(1, 3) if limits else st.none()
-    can = st.booleans() if limits else st.just(True)
+    can = st.booleans() if limits or flags else st.just(True)
     switches = [Switch("", draw(buffers), draw(can), draw(can)) for _ in range(hubs)]
     ring = draw(st.permutations(range(npus + hubs)))
     pairs = list(zip(ring, ring[1:] + ring[:1], strict=True)) + draw(
         st.lists(_pairs(npus + hubs), max_size=8)
     )
     exclusive = st.booleans() if draw(st.booleans()) else st.just(False)
+    gaps = usual_latencies if flags and draw(st.booleans()) else st.just("0ns")
     links = [
-        Link(a, b, draw(usual_bandwidths), draw(usual_latencies), draw(exclusive)) for a, b in pairs
+        Link(a, b, draw(usual_bandwidths), draw(usual_latencies), draw(exclusive), draw(gaps))
+        for a, b in pairs
     ]
     return Topology.from_links(npus, links, switches)
 
@@ -129,10 +132,10 @@ def condition_rows(draw: st.DrawFn, npus: int) -> pccl.Condition:
 
 @st.composite
 def problems(
-    draw: st.DrawFn, *, limits: bool = True, most: int = 3
+    draw: st.DrawFn, *, limits: bool = True, flags: bool = False, most: int = 3
 ) -> tuple[Topology, list[pccl.Collective]]:
     """A network and one or a few collectives that run on it at the same time."""
-    topology = draw(networks(limits=limits))
+    topology = draw(networks(limits=limits, flags=flags))
     return topology, draw(st.lists(collectives(topology.num_npus), min_size=1, max_size=most))
 
 

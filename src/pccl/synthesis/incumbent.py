@@ -42,6 +42,9 @@ class Incumbent:
     begin: float
     log: Log | None
     schedule: Schedule | None = None
+    shortest: int = (
+        2**62
+    )  # what the shortest takes, which may have been given up for one of fewer chunks
     bound_of_any_cut: Bound | None = None  # while the number of chunks is still open
 
     @property
@@ -59,19 +62,23 @@ class Incumbent:
     def offer(self, found: Schedule) -> None:
         """Take what was found if it is better, or as good and new ground to go on from."""
         best = self.schedule
-        if best is None or found.duration < best.duration * self._handicap(found, best):
+        self.shortest = min(self.shortest, found.duration)
+        if best is None or found.duration < self._limit(found, best):
             self.schedule = found
             self.tell()
         # As good, and found in the same way: variations then go on from other ground.
         elif _are_alike(found, best):
             self.schedule = found
 
-    def _handicap(self, found: Schedule, best: Schedule) -> float:
-        """More chunks must be worth their while; fewer may take longer by as much."""
+    def _limit(self, found: Schedule, best: Schedule) -> float:
+        """What takes less is better: more chunks must be worth their while, fewer may take longer by as much."""
         chunks = len(found.problem.conditions)
         if chunks == len(best.problem.conditions):
-            return 1.0
-        return WORTHWHILE if chunks > len(best.problem.conditions) else 1 / WORTHWHILE
+            return best.duration
+        if chunks > len(best.problem.conditions):
+            return best.duration * WORTHWHILE
+        # Than the shortest of all, or else fewer and fewer chunks would take longer and longer.
+        return max(self.shortest / WORTHWHILE, best.duration)
 
     def tell(self, interrupted: bool = False) -> None:
         """Write a line of the log."""

@@ -41,7 +41,9 @@ SLICE = 20_000
 class Flooding(Method):
     """Spread all chunks at once, for chunks with many destinations."""
 
-    in_turn: bool = False  # through switches that pass messages on: to the next neighbours first, or to any
+    in_turn: bool = (
+        False  # through switches that pass messages on: to the next neighbours first, or to any
+    )
 
     name: ClassVar[str] = "flooding"
 
@@ -103,9 +105,7 @@ class Flooding(Method):
         return None
 
 
-def _flooded(
-    jobs: Jobs, seed: int, in_turn: bool, progress: Callable[[int], None]
-) -> Placed:
+def _flooded(jobs: Jobs, seed: int, in_turn: bool, progress: Callable[[int], None]) -> Placed:
     """Spread all chunks at once over a network where nothing else goes on."""
     # Jobs are numbered at random, as of equally rare ones the first is taken.
     number = np.random.default_rng(seed).permutation(len(jobs))
@@ -175,9 +175,7 @@ def _spread(
     return state
 
 
-def _initial(
-    jobs: Jobs, ends: Network | Ways, number: Ints, in_turn: bool, relays: bool
-) -> Flood:
+def _initial(jobs: Jobs, ends: Network | Ways, number: Ints, in_turn: bool, relays: bool) -> Flood:
     """Everybody has what it is a source of, and all links are idle."""
     arcs = len(ends.dst)
     words = -(-len(jobs) // 64)

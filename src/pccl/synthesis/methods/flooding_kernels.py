@@ -198,9 +198,7 @@ def serve_touched_ways(net: Network, ways: Ways, lanes: Lanes, state: Flood) -> 
 
 
 @kernel
-def earliest_use(
-    net: Network, ways: Ways, lanes: Lanes, way: int, size: int, time: int
-) -> int:
+def earliest_use(net: Network, ways: Ways, lanes: Lanes, way: int, size: int, time: int) -> int:
     """The first moment from `time` on at which a message may leave and find every link free when it gets there."""
     k = ways.begin[way]
     moment = time
@@ -220,9 +218,7 @@ def earliest_use(
 
 
 @kernel
-def room_on(
-    net: Network, ways: Ways, lanes: Lanes, way: int, size: int, time: int
-) -> int:
+def room_on(net: Network, ways: Ways, lanes: Lanes, way: int, size: int, time: int) -> int:
     """Whether the calendars of a way have room for a message."""
     for k in range(ways.begin[way], ways.begin[way + 1]):
         if full(lanes, net.lane[ways.arc[k]], time):

@@ -90,9 +90,7 @@ def measure(net: Network, world: Map, source: int) -> None:
 
 
 @kernel
-def walk(
-    net: Network, world: Map, source: int, target: int, number: int, path: Indices
-) -> int:
+def walk(net: Network, world: Map, source: int, target: int, number: int, path: Indices) -> int:
     """Write down one of the shortest ways to a device; returns how many arcs it has.
 
     Where there is a choice, a digit of a number decides: numbers that follow each other lead to different ways, and
