@@ -48,7 +48,7 @@ def find_ways(net: Network) -> Ways:
     )
     widths = np.zeros(devices, np.int64)
     count = 0
-    for source in np.flatnonzero(keeps):
+    for source in np.flatnonzero(keeps).tolist():
         reached = ways_from(net, world, MOST_ALIKE, source, ways, count)
         while reached < 0:
             ways = _grown(ways)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from pccl._arrays import Bools, Indices, Ints
 from pccl._heap_kernels import pop, push
 from pccl._kernels import kernel
@@ -98,9 +96,9 @@ def walk(net: Network, world: Map, source: int, target: int, number: int, path: 
     """
     digits = source + target + number
     device = target
-    width = np.int64(0)
+    width = 0
     while device != source:
-        choices = np.int64(0)
+        choices = 0
         for k in range(world.into_first[device], world.into_first[device + 1]):
             choices += leads(net, world, source, world.into[k])
         choice = digits % choices
@@ -128,7 +126,8 @@ def leads(net: Network, world: Map, source: int, arc: int) -> bool:
         return not world.keeps[receiver] and world.weight[arc] == world.far[receiver]
     if world.keeps[sender] or world.far[sender] == NEVER:
         return False
-    return world.far[sender] + world.weight[arc] == world.far[receiver]
+    there: bool = world.far[sender] + world.weight[arc] == world.far[receiver]
+    return there
 
 
 @kernel
