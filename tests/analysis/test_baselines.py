@@ -211,6 +211,16 @@ def test_direct_takes_the_shortest_way_elsewhere():
     assert np.bincount(t.chunk).max() == 2
 
 
+def test_direct_spreads_over_all_nics():
+    """From even NPUs to odd ones of the other box it takes a relay, which is another one for each destination."""
+    machine = pccl.topology.dgx_a100(2)
+    algorithm = pccl.baseline("direct", machine, pccl.AllToAll(size="16MiB"))
+    pccl.verify(algorithm)
+    nics = machine.bandwidth == machine.bandwidth.min()
+    busy = algorithm.transfers.link_busy[nics]
+    assert busy.min() == busy.max()
+
+
 def test_confined_groups_use_their_own_links_only():
     mesh = pccl.topology.mesh(4, 4)
     confined = pccl.baseline("confined", mesh, pccl.AllGather(size="4MiB", group=range(4)))

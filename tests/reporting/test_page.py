@@ -281,7 +281,7 @@ def test_baselines_that_take_long_run_on_request_only(tmp_path, monkeypatch):
 
 def test_a_baseline_that_does_not_apply_is_refused_if_it_was_asked_for(tmp_path):
     algorithm = pages.two_groups()
-    with pytest.raises(pccl.PcclError, match="there is no baseline 'rings'; there are direct"):
+    with pytest.raises(pccl.PcclError, match="there is no baseline 'rings'; there are nccl-ring"):
         pccl.report(algorithm, tmp_path / "a.html", baselines=["rings"])
     with pytest.raises(pccl.PcclError, match="'ring': does not support all-to-all"):
         pccl.report(algorithm, tmp_path / "a.html", baselines=["ring"])

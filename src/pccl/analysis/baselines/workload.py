@@ -166,11 +166,22 @@ def shortest(topology: Topology, size: int, targets: Ints) -> tuple[Ints, Ints]:
     remaining = np.where(remaining < NEVER, remaining * net.unit, NEVER)
     travel = transmission_time(size, topology.bandwidth) + topology.latency
     towards = np.full(remaining.shape, -1, np.int64)
-    # Of equally short ways, the link with the least number has the last word.
-    for link in range(topology.num_links - 1, -1, -1):
+    # Of equally short ways, the one over the fastest link, to the device nearest to the target's own place in its box.
+    # So messages change over to the NIC of the target's place before they leave the box, and all NICs are used alike;
+    # NCCL calls it PXN. Of parallel links, the least number.
+    width = topology.shape[-1]
+    nearness = (targets[:, None] - np.arange(topology.num_devices)) % width
+    nearness[:, topology.switches] = 0
+    _, slowness = np.unique(-topology.bandwidth, return_inverse=True)
+    least = np.full(remaining.shape, NEVER)
+    for link in range(topology.num_links):
         src = topology.src[link]
-        leads_there = remaining[:, src] == remaining[:, topology.dst[link]] + travel[link]
-        towards[leads_there, src] = link
+        dst = topology.dst[link]
+        leads_there = remaining[:, src] == remaining[:, dst] + travel[link]
+        cost = slowness[link] * width + nearness[:, dst]
+        better = leads_there & (cost < least[:, src])
+        towards[better, src] = link
+        least[better, src] = cost[better]
     return towards, remaining
 
 
