@@ -51,6 +51,12 @@ class Collective:
     dtype
         The type of the elements, as PyTorch and NumPy call it. Shares, and the pieces of a share, differ by one element
         where they cannot be equal.
+    priority
+        Those of a higher priority run as if those of a lower one were not there.
+    weight
+        How much it matters that this one is done early, compared with others of the same priority.
+    confined
+        Whether its chunks keep to the NPUs of the group; otherwise others relay them where that gains time.
 
     Attributes
     ----------
@@ -72,6 +78,9 @@ class Collective:
     group: Iterable[int] | None = None
     chunks: int | None = None
     dtype: str = field(default="uint8", kw_only=True)
+    priority: int = field(default=0, kw_only=True, repr=False)
+    weight: float = field(default=1.0, kw_only=True, repr=False)
+    confined: bool = field(default=False, kw_only=True, repr=False)
 
     kind: ClassVar[str] = ""
     nccl_name: ClassVar[str | None] = ""
@@ -101,6 +110,16 @@ class Collective:
         if self.dtype not in _ELEMENT_BYTES:
             known = ", ".join(_ELEMENT_BYTES)
             raise self._error(f"there is no dtype {self.dtype!r}; there are {known}")
+        priority = whole(self.priority)
+        if priority is None:
+            raise self._error(f"the priority must be a whole number, not {self.priority!r}")
+        self._set("priority", priority)
+        if isinstance(self.weight, bool) or not isinstance(self.weight, int | float):
+            raise self._error(f"the weight must be a number, not {self.weight!r}")
+        if not 0 < self.weight < float("inf"):
+            raise self._error(f"the weight must be positive, not {self.weight!r}")
+        self._set("weight", float(self.weight))
+        self._set("confined", yes_or_no(self.confined, f"{self.kind}: confined"))
         if self.group is not None:
             self._set("group", npu_numbers(self.group, f"{self.kind}: the group"))
             self._check_group(self.ranks)
@@ -307,8 +326,16 @@ class Collective:
         if self.group is not None:
             who = f"{_counted(len(self.ranks), 'NPU')} ({_shortened(format_group(self.ranks))})"
         elements = "" if self.dtype == "uint8" else f" {self.dtype}"
-        text = f"{self.kind} of {self.size}{elements} among {who}"
-        return text if self.chunks is None else f"{text}, {_counted(self.chunks, 'chunk')}"
+        parts = [f"{self.kind} of {self.size}{elements} among {who}"]
+        if self.chunks is not None:
+            parts.append(_counted(self.chunks, "chunk"))
+        if self.priority:
+            parts.append(f"priority {self.priority}")
+        if self.weight != 1:
+            parts.append(f"weight {self.weight:g}")
+        if self.confined:
+            parts.append("confined")
+        return ", ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that :func:`collective_from_dict` reads back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pccl._arrays import Indices, Ints
+from pccl._arrays import Bools, Indices, Ints
 from pccl.errors import InfeasibleError
 from pccl.network.graph_kernels import NEVER, Network, all_shortest, shortest
 from pccl.topology import Topology
@@ -87,14 +87,21 @@ def arc_of_link(net: Network) -> Indices:
     return arc
 
 
-def unloaded_times(net: Network, devices: Ints, size_classes: Ints) -> Ints:
-    """Row i: time from device i to every device for a chunk of its size class when nothing is in the way."""
+def unloaded_times(
+    net: Network, devices: Ints, size_classes: Ints, allowed: Bools | None = None
+) -> Ints:
+    """Row i: time from device i to every device for a chunk of its size class when nothing is in the way.
+
+    If not all devices are `allowed`, only ways through those count.
+    """
     table = np.empty((len(devices), len(net.first) - 1), np.int64)
     heap = _heap_for(len(net.dst))
     for size_class in np.unique(size_classes):
         rows = np.flatnonzero(size_classes == size_class)
         part = np.empty((len(rows), table.shape[1]), np.int64)
         travel = net.travel[size_class][net.kind]
+        if allowed is not None:
+            travel = np.where(allowed[net.dst], travel, NEVER)
         all_shortest(net.first, net.dst, travel, devices[rows].astype(np.int64), heap, part)
         table[rows] = part
     return table

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from pccl.bounds import Bound
 from pccl.errors import InternalError
+from pccl.network import NEVER
 from pccl.synthesis.schedule import Schedule
 from pccl.units import Picoseconds
 
@@ -42,9 +43,8 @@ class Incumbent:
     begin: float
     log: Log | None
     schedule: Schedule | None = None
-    shortest: int = (
-        2**62
-    )  # what the shortest takes, which may have been given up for one of fewer chunks
+    # What the shortest takes, which may have been given up for one of fewer chunks.
+    shortest: int = int(NEVER)
     bound_of_any_cut: Bound | None = None  # while the number of chunks is still open
 
     @property
@@ -69,6 +69,12 @@ class Incumbent:
         # As good, and found in the same way: variations then go on from other ground.
         elif _are_alike(found, best):
             self.schedule = found
+
+    def settle(self, found: Schedule) -> None:
+        """Take what was found, whatever it is better in."""
+        if found is not self.schedule:
+            self.schedule = found
+            self.tell()
 
     def _limit(self, found: Schedule, best: Schedule) -> float:
         """What takes less is better: more chunks must be worth their while, fewer may take longer by as much."""

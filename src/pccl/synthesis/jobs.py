@@ -16,6 +16,7 @@ from pccl.collective import Conditions
 from pccl.errors import InfeasibleError
 from pccl.network import LONGEST, NEVER, Network, few_sizes, network, no_way, unloaded_times
 from pccl.synthesis.search_kernels import JobColumns
+from pccl.synthesis.zones import Zones
 from pccl.topology import Topology
 
 SMALL = 100_000  # with fewer jobs there is time for the best search, and for second opinions
@@ -33,8 +34,9 @@ class Jobs:
     piece: Indices
     first: Ints  # destinations of job j are destination[first[j] : first[j + 1]]
     destination: Indices
-    row: Indices  # of `remaining`: 0, which holds zeros, for jobs with several destinations
-    remaining: Ints  # [row, device]: unloaded time from there to the destination of the row
+    row: Indices  # of `remaining`; for jobs with several destinations that of their zone, which holds zeros
+    remaining: Ints  # [row, device]: unloaded time from there to the destination of the row, inside the zone
+    zones: int  # rows of `remaining` that belong to zones
     distance: Ints  # unloaded time to the farthest destination
 
     def __len__(self) -> int:
@@ -43,7 +45,7 @@ class Jobs:
     @property
     def any_single(self) -> bool:
         """Whether some job has just one destination, so that its routes may be kept minimal."""
-        return bool(np.any(self.row))
+        return bool(np.any(self.row >= self.zones))
 
     @property
     def any_several(self) -> bool:
@@ -56,7 +58,7 @@ class Jobs:
         if not self.any_single:
             return 0
         typical = max(float(self.net.travel.mean()), 1)
-        return int(self.distance[self.row > 0].sum() / typical)
+        return int(self.distance[self.row >= self.zones].sum() / typical)
 
     @cached_property
     def _compact_remaining(self) -> tuple[Column, int]:
@@ -90,32 +92,33 @@ class Jobs:
             destination=destination,
             remaining=remaining,
             unreachable=unreachable,
+            zones=self.zones,
             minimal=minimal,
             haste=self._haste,
         )
 
 
 def jobs_that_collect(
-    topology: Topology, conditions: Conditions, root: Indices, steps: bool
+    topology: Topology, conditions: Conditions, zones: Zones, root: Indices, steps: bool
 ) -> Jobs:
     """Mirrored jobs on the transposed topology: from the root of every reduction to its contributors."""
     chunks = np.flatnonzero(conditions.reduces)
     ends = take_rows(conditions.source_offsets, conditions.source_ids, chunks)
-    jobs = _jobs(topology.transpose(), conditions, chunks, root[chunks], *ends, steps)
+    jobs = _jobs(topology.transpose(), conditions, zones, chunks, root[chunks], *ends, steps)
     return _checked(jobs, mirrored=True)
 
 
 def jobs_that_spread(
-    topology: Topology, conditions: Conditions, root: Indices, steps: bool
+    topology: Topology, conditions: Conditions, zones: Zones, root: Indices, steps: bool
 ) -> Jobs:
     """Forward jobs: every plain chunk, and the finished sum of every reduction with further destinations."""
     chunks = np.flatnonzero(~conditions.reduces | (conditions.num_destinations > 1))
     ends = take_rows(conditions.destination_offsets, conditions.destination_ids, chunks)
-    jobs = _jobs(topology, conditions, chunks, root[chunks], *ends, steps)
+    jobs = _jobs(topology, conditions, zones, chunks, root[chunks], *ends, steps)
     return _checked(jobs, mirrored=False)
 
 
-def jobs_backwards(topology: Topology, conditions: Conditions) -> Jobs | None:
+def jobs_backwards(topology: Topology, conditions: Conditions, zones: Zones) -> Jobs | None:
     """Plain chunks as if they went from their destination to their source; None unless each has one of both."""
     one_source = np.all(np.diff(conditions.source_offsets) == 1)
     one_destination = np.all(conditions.num_destinations == 1)
@@ -124,7 +127,13 @@ def jobs_backwards(topology: Topology, conditions: Conditions) -> Jobs | None:
     chunks = np.arange(len(conditions))
     ends = conditions.source_offsets, conditions.source_ids
     jobs = _jobs(
-        topology.transpose(), conditions, chunks, conditions.destination_ids, *ends, steps=False
+        topology.transpose(),
+        conditions,
+        zones,
+        chunks,
+        conditions.destination_ids,
+        *ends,
+        steps=False,
     )
     return _checked(jobs, mirrored=True)
 
@@ -132,6 +141,7 @@ def jobs_backwards(topology: Topology, conditions: Conditions) -> Jobs | None:
 def _jobs(
     topology: Topology,
     conditions: Conditions,
+    zones: Zones,
     chunks: Ints,
     source: Indices,
     first: Ints,
@@ -148,22 +158,25 @@ def _jobs(
     size_class = class_of_size[size]
     net = network(topology, sizes, steps)
 
-    row = np.zeros(len(chunks), np.int32)
+    zone = zones.of_chunks(conditions)[chunks]
+    row = zone.astype(np.int32)
     distance = np.zeros(len(chunks), np.int64)
-    remaining = np.zeros((1, topology.num_devices), np.int64)
+    remaining = np.where(zones.allowed, 0, NEVER)
     single = np.flatnonzero(width == 1)
     if len(single):
         target = destination[first[single]]
         # From everywhere to a target it takes as long as from there to everywhere on the transposed
         # network.
         backward = network(topology.transpose(), sizes, steps)
-        table, row_of = _times_from(backward, target, size_class[single], smallest)
+        ends = (target, size_class[single], zone[single])
+        table, row_of = _times_from(backward, *ends, smallest, zones)
         remaining = np.concatenate([remaining, table])
-        row[single] = row_of + 1
+        row[single] = row_of + len(zones)
         distance[single] = table[row_of, source[single]]
     several = np.flatnonzero(width > 1)
     if len(several):
-        table, row_of = _times_from(net, source[several], size_class[several], smallest)
+        ends = (source[several], size_class[several], zone[several])
+        table, row_of = _times_from(net, *ends, smallest, zones)
         begin, targets = take_rows(first, destination, several)
         times = table[np.repeat(row_of, width[several]), targets]
         distance[several] = np.maximum.reduceat(times, begin[:-1])
@@ -178,6 +191,7 @@ def _jobs(
         destination=destination,
         row=row,
         remaining=remaining,
+        zones=len(zones),
         distance=distance,
     )
 
@@ -192,15 +206,22 @@ def _without(first: Ints, values: Indices, member: Indices) -> tuple[Ints, Indic
 
 
 def _times_from(
-    net: Network, devices: Indices, size_class: Column, smallest: Ints
+    net: Network, devices: Indices, size_class: Column, zone: Ints, smallest: Ints, zones: Zones
 ) -> tuple[Ints, Ints]:
-    """Unloaded times from every pair of a device and a class of sizes that occurs, and the row of each."""
-    keys = devices * np.int64(len(smallest)) + size_class
+    """Unloaded times from every device, for each class of sizes and zone that occurs with it; and the row of each."""
+    keys = (zone * len(smallest) + size_class) * len(zones.allowed[0]) + devices
     used = np.flatnonzero(np.bincount(keys))
     row_of = np.empty(used[-1] + 1, np.int64)
     row_of[used] = np.arange(len(used))
-    device, its_class = np.divmod(used, len(smallest))
-    return unloaded_times(net, device, smallest[its_class]), row_of[keys]
+    which, device = np.divmod(used, len(zones.allowed[0]))
+    its_zone, its_class = np.divmod(which, len(smallest))
+    table = np.empty((len(used), len(zones.allowed[0])), np.int64)
+    for one in np.unique(its_zone):
+        rows = np.flatnonzero(its_zone == one)
+        sizes = smallest[its_class[rows]]
+        allowed = zones.allowed[one] if one else None
+        table[rows] = unloaded_times(net, device[rows], sizes, allowed)
+    return table, row_of[keys]
 
 
 def _checked(jobs: Jobs, mirrored: bool) -> Jobs:

@@ -9,11 +9,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from pccl._arrays import Bools
 from pccl.bounds import Bound, bound_of
 from pccl.collective import Collective, Conditions
 from pccl.network import Network, network, steps_help
 from pccl.synthesis.jobs import Jobs, jobs_backwards, jobs_that_collect, jobs_that_spread
 from pccl.synthesis.roots import Root, find_roots
+from pccl.synthesis.zones import Zones, zones_of
 from pccl.topology import Topology
 
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, in all, and what is going on
@@ -29,6 +31,7 @@ class Problem:
     conditions: Conditions
     seed: int
     progress: Progress
+    confined: Bools  # per collective: whether it keeps to its own NPUs
     _jobs: dict[tuple[Root, bool], tuple[Jobs, Jobs]] = field(default_factory=dict)
 
     @cached_property
@@ -45,6 +48,11 @@ class Problem:
         return replace(self.conditions, bytes=np.full(len(self.conditions), sizes[-1]))
 
     @cached_property
+    def zones(self) -> Zones:
+        """Which devices chunks may pass through."""
+        return zones_of(self.topology, self.collectives, self.confined)
+
+    @cached_property
     def net(self) -> Network:
         """The network with exact times."""
         return network(self.topology, self.planned.sizes[0])
@@ -57,16 +65,17 @@ class Problem:
     def jobs(self, root: Root, steps: bool) -> tuple[Jobs, Jobs]:
         """What is to be collected, and what is to be spread."""
         if (root, steps) not in self._jobs:
-            roots = find_roots(self.topology, self.planned, root)
-            collects = jobs_that_collect(self.topology, self.planned, roots, steps)
-            spreads = jobs_that_spread(self.topology, self.planned, roots, steps)
+            roots = find_roots(self.topology, self.planned, self.zones, root)
+            given = (self.topology, self.planned, self.zones, roots, steps)
+            collects = jobs_that_collect(*given)
+            spreads = jobs_that_spread(*given)
             self._jobs[root, steps] = collects, spreads
         return self._jobs[root, steps]
 
     @cached_property
     def jobs_backwards(self) -> Jobs | None:
         """What is to be spread, seen backwards in time, if every chunk has one source and one destination."""
-        return jobs_backwards(self.topology, self.planned)
+        return jobs_backwards(self.topology, self.planned, self.zones)
 
     # --- how good it can be -------------------------------------------------------------------------------------------
 

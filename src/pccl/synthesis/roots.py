@@ -9,6 +9,7 @@ import numpy as np
 from pccl._arrays import Indices, Ints
 from pccl.collective import Conditions
 from pccl.network import NEVER, Network, network, unloaded_times
+from pccl.synthesis.zones import Zones
 from pccl.topology import Topology
 
 
@@ -19,7 +20,7 @@ class Root(Enum):
     MIDWAY = "midway"  # between all who take part, which may be at a switch
 
 
-def find_roots(topology: Topology, conditions: Conditions, rule: Root) -> Indices:
+def find_roots(topology: Topology, conditions: Conditions, zones: Zones, rule: Root) -> Indices:
     """Per chunk: its source, or the device where its sum is collected.
 
     Where not everybody can be reached from everybody, that is always midway: a destination need not lead to others.
@@ -30,7 +31,7 @@ def find_roots(topology: Topology, conditions: Conditions, rule: Root) -> Indice
         return root
     if rule is Root.IN_TURN and _all_joined(topology, conditions):
         return root
-    return _midway(topology, conditions, root, shared)
+    return _midway(topology, conditions, zones, root, shared)
 
 
 def _in_turn(conditions: Conditions) -> Indices:
@@ -60,17 +61,20 @@ def _all_joined(topology: Topology, conditions: Conditions) -> bool:
     return True
 
 
-def _midway(topology: Topology, conditions: Conditions, root: Indices, shared: Ints) -> Indices:
+def _midway(
+    topology: Topology, conditions: Conditions, zones: Zones, root: Indices, shared: Ints
+) -> Indices:
     """Like `root`, but the `shared` sums are collected midway; where several devices are equally good, in turn."""
     root = root.copy()
     largest = conditions.sizes[0][-1:]
     there = network(topology, largest)
     back = network(topology.transpose(), largest)
-    known: dict[tuple[bytes, bytes], Indices] = {}
+    known: dict[tuple[bytes, bytes, int], Indices] = {}
+    zone = zones.of_chunks(conditions)
     for number, chunk in enumerate(shared.tolist()):
         sources = conditions.sources(chunk)
         destinations = conditions.destinations(chunk)
-        members = sources.tobytes(), destinations.tobytes()
+        members = sources.tobytes(), destinations.tobytes(), int(zone[chunk])
         if members not in known:
             # The way from the farthest contributor, and the way to the farthest destination.
             before = _times(there, sources).max(axis=0)
@@ -79,6 +83,7 @@ def _midway(topology: Topology, conditions: Conditions, root: Indices, shared: I
             # Only a switch that adds has the sum, only one that multiplies can spread it; where it holds few chunks,
             # a sum would be in the way.
             total[~(topology.multicast & topology.reduce) | (topology.buffer > 0)] = NEVER
+            total[~zones.allowed[zone[chunk]]] = NEVER
             known[members] = np.flatnonzero(total == total.min()).astype(np.int32)
         best = known[members]
         root[chunk] = best[number % len(best)]

@@ -185,10 +185,20 @@ class Schedule:
         late = self.replayed(mirrored, turned)[0] + self.travel
         return self.timed(late.max(initial=0) - late)
 
+    def served_by(self, rank: Ints) -> Schedule:
+        """Start all transfers as early as they can be: the lowest rank first, in the order of their starts.
+
+        What waits for each other must have the same rank.
+        """
+        order = np.lexsort((self.start, rank))
+        return self.timed(self._placed(order, self.moves)[0])
+
     def replayed(self, planned: Ints, moves: Moves) -> tuple[Ints, Ints, Ten]:
         """Starts as early as they can be in their planned order; when slots are ready; the TEN they leave."""
-        order = np.argsort(compact(planned), kind="stable")
-        start = np.empty_like(planned)
+        return self._placed(np.argsort(compact(planned), kind="stable"), moves)
+
+    def _placed(self, order: Ints, moves: Moves) -> tuple[Ints, Ints, Ten]:
+        start = np.empty_like(self.start)
         ready = np.zeros(self.num_slots, np.int64)
         ten = Ten.empty(self.problem.topology, self.net)
         done = 0

@@ -19,8 +19,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from pccl._arrays import Bools
 from pccl.bounds import Bound, lower_bound
 from pccl.collective import Collective, compile_conditions
+from pccl.errors import InfeasibleError
 from pccl.settings import Settings
 from pccl.synthesis.budget import TWO_PHASES, WORKERS, Budget, Enough, effort_of
 from pccl.synthesis.chunking import cut, numbers_of_chunks, pieces_of
@@ -28,6 +30,15 @@ from pccl.synthesis.improve import IMPROVEMENTS, Aim, Improvement, Timing, retim
 from pccl.synthesis.incumbent import Incumbent, Log
 from pccl.synthesis.methods import METHODS, POLISH, Method
 from pccl.synthesis.methods.choice import Choice
+from pccl.synthesis.neighbours import (
+    Class,
+    classes_of,
+    cut_like,
+    is_better,
+    relays,
+    served_in_turn,
+    side_by_side,
+)
 from pccl.synthesis.problem import Problem, Progress
 from pccl.synthesis.schedule import Schedule
 from pccl.topology import Topology
@@ -39,6 +50,10 @@ SHARE_OF_CHUNKING = 0.4
 SHARE_OF_METHODS = 0.6
 # A method that takes so many times as long as the best is not tried with more chunks.
 HOPELESS = 1.5
+# Of collectives that are not alike: more of them are not looked for one by one.
+MOST_CLASSES = 4
+# A relay through others must gain more than this share of the time.
+WORTH_A_RELAY = 0.005
 # Attempts that modest work pays for, at least, if each takes next to no time.
 CHEAP = 6
 # Of what other methods find, that many of the best are mended.
@@ -60,6 +75,7 @@ class Search:
     progress: Progress
     budget: Budget
     incumbent: Incumbent
+    confined: Bools  # per collective: whether it keeps to its own NPUs
     tried: set[Method] = field(default_factory=set)
     openings: dict[int, Schedule] = field(default_factory=dict)  # the best, per number of chunks
     variations: int = 0  # of the best, so far: each gets a seed of its own
@@ -81,7 +97,8 @@ class Search:
         budget = Budget(effort_of(settings), deadline)
         choice = Choice(METHODS, settings)
         best = Incumbent(begin, log)
-        return cls(topology, collectives, settings, choice, progress, budget, best)
+        confined = np.array([getattr(one, "confined", False) for one in collectives], np.bool_)
+        return cls(topology, collectives, settings, choice, progress, budget, best, confined)
 
     def run(self) -> Schedule:
         """The best schedule that the budget allows."""
@@ -89,6 +106,7 @@ class Search:
             self._choose_number_of_chunks()
             if self.budget.effort.work and not self._good_enough():
                 self._improve()
+            self._be_good_neighbours()
         except (Enough, KeyboardInterrupt) as reason:
             if self.incumbent.schedule is None:
                 raise KeyboardInterrupt from None
@@ -108,7 +126,7 @@ class Search:
         if all(collective.chunks is not None for collective in self.collectives):
             return known
         found = [self._bound_of_any_cut]
-        if not known.whole_chunks and not np.any(self.topology.exclusive):
+        if not known.whole_chunks and not np.any(self.topology.overhead):
             found.append(known)
         bound = max(found, key=lambda bound: bound.value)
         good = best.duration <= bound.value * (1 + self.budget.effort.gap)
@@ -157,12 +175,16 @@ class Search:
         return numbers_of_chunks(self.topology, self.collectives)
 
     def _problem(self, chunks: int) -> Problem:
-        collectives = cut(self.collectives, chunks)
-        conditions = compile_conditions(self.topology, collectives)
-        problem = Problem(self.topology, collectives, conditions, self.settings.seed, self._report)
+        problem = self._pose(cut(self.collectives, chunks), self.confined)
         factor = TWO_PHASES if problem.collects_and_spreads else 1.0
         self.budget.allowed = factor * self.budget.effort.work
         return problem
+
+    def _pose(self, collectives: tuple[Collective, ...], confined: Bools) -> Problem:
+        conditions = compile_conditions(self.topology, collectives)
+        return Problem(
+            self.topology, collectives, conditions, self.settings.seed, self._report, confined
+        )
 
     def _try_openings(self, problem: Problem, hopeless: set[Method]) -> None:
         """Try what promises most; note what is hopeless, so as not to try it with more chunks."""
@@ -253,6 +275,85 @@ class Search:
         """Something like the best so far: improvements take turns, each with all workers."""
         usable = self._improvements()
         return self._improve_best(usable[self.variations // WORKERS % len(usable)])
+
+    # --- good neighbours ----------------------------------------------------------------------------------------------
+
+    def _be_good_neighbours(self) -> None:
+        """Of what takes no longer: with few relays through others, and each collective done as early as it can be."""
+        if self.budget.effort.work:
+            self._avoid_relays()
+        best = self.incumbent.best
+        if len(best.problem.collectives) < 2:
+            return
+        classes = classes_of(best.problem)
+        self.incumbent.settle(served_in_turn(best, classes))
+        if (
+            self.budget.effort.work
+            and 1 < len(classes) <= MOST_CLASSES
+            and not self.topology.limited
+        ):
+            alone = side_by_side(*self._found_alone(classes))
+            alone = served_in_turn(alone, classes)
+            if is_better(alone, self.incumbent.best, classes):
+                self.incumbent.settle(alone)
+
+    def _avoid_relays(self) -> None:
+        """Confine collectives to their own NPUs where that takes no longer: all that relay, or some of them."""
+        best = self.incumbent.best
+        relaying = relays(best)
+        if not np.any(relaying):
+            return
+        tries = [relaying]
+        classes = classes_of(best.problem)
+        if 1 < len(classes) <= MOST_CLASSES:
+            for one in classes:
+                chosen = np.zeros_like(relaying)
+                chosen[list(one.members)] = relaying[list(one.members)]
+                tries.append(chosen)
+        for chosen in tries:
+            confined = best.problem.confined | chosen
+            if not np.any(confined & ~self.confined):
+                continue
+            found = self._confined_to(confined)
+            if found is not None and found.duration <= (1 + WORTH_A_RELAY) * best.duration:
+                self.confined = confined
+                self.incumbent.settle(found)
+                return
+
+    def _confined_to(self, confined: Bools) -> Schedule | None:
+        """The best that is found in short time for collectives of which some are confined; None if there is nothing."""
+        best = self.incumbent.best
+        problem = self._pose(best.problem.collectives, confined)
+        try:
+            options = [*self.choice.openings(problem), *self.choice.variants(problem)]
+            methods = dict.fromkeys([best.origin.method, *options])
+            found, stop = self._run([self._attempt(problem, method) for method in methods])
+        except InfeasibleError:
+            return None
+        for improvement in self._improvements():
+            if improvement.mends and stop is None:
+                found.sort(key=lambda schedule: schedule.duration)
+                tries = [self._improving(improvement, one) for one in found[:WORKERS]]
+                more, stop = self._run(tries)
+                found += more
+        if stop is not None:
+            raise stop
+        return min(found, key=lambda schedule: schedule.duration)
+
+    def _found_alone(
+        self, classes: list[Class]
+    ) -> tuple[Problem, list[tuple[tuple[int, ...], Schedule]]]:
+        """What is best for each class as if the others were not there, and the problem of all of them, cut likewise."""
+        parts = []
+        for one in classes:
+            self._stop_if_over()
+            collectives = [self.collectives[number] for number in one.members]
+            search = Search.of(self.topology, collectives, self.settings, self.progress, None)
+            search.budget.deadline = self.budget.deadline
+            parts.append((one.members, search.run()))
+            self.budget.interrupted |= search.budget.interrupted
+        confined = self.confined.copy()
+        return self._pose(cut_like(self.collectives, parts), confined), parts
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 

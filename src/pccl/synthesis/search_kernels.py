@@ -42,11 +42,12 @@ class JobColumns(NamedTuple):
     source: Indices
     release: Ints
     size: Indices  # size class
-    row: Indices  # row of `remaining`; 0, which holds zeros, for chunks with several destinations
+    row: Indices  # row of `remaining`; for chunks with several destinations that of their zone, which holds zeros
     first: Ints  # destinations of job j are destination[first[j] : first[j + 1]]
     destination: Indices
     remaining: Column  # [row, device]: unloaded time from there to the destination of the row
-    unreachable: int  # what `remaining` says where there is no way
+    unreachable: int  # what `remaining` says where there is no way, or no permission
+    zones: int  # rows that belong to zones; those after them to single destinations
     minimal: bool  # only arcs that bring a chunk nearer to its one destination
     # On minimal routes, how much more the way ahead counts, in 1/256: faster, and nearly as good.
     haste: int
@@ -75,6 +76,9 @@ class Work(NamedTuple):
     member: Ints  # the devices that have the chunk, where its tree grows branch by branch
     since: Ints  # per device: since when it has the chunk, if it is a member
     has: Ints  # per device: whether it is a member
+    depth: (
+        Ints  # per device: how many have handed the chunk on until it came there, if it is a member
+    )
     # [slot, (score, tie, device)]: of equal scores the nearest to its destination, then the first.
     heap: Ints
     # [slot, (device, next arc)]: devices left half-way because one of their arcs lost no time.
@@ -177,7 +181,7 @@ def search(world: World, job: int, ident: int) -> int:
     closed = 2 * ident + 1
     remaining = jobs.remaining[jobs.row[job]]
     source = jobs.source[job]
-    single = jobs.row[job] > 0
+    single = jobs.row[job] >= jobs.zones
     minimal = single and jobs.minimal
 
     missing = jobs.first[job + 1] - jobs.first[job]
@@ -280,7 +284,7 @@ def keep_useful(world: World, job: int, ident: int) -> int:
             work.tree[size] = work.label[device, ARC]
             size += 1
             device = net.src[work.label[device, ARC]]
-    if jobs.row[job] > 0:
+    if jobs.row[job] >= jobs.zones:
         for i in range(size // 2):  # a path, found from its end
             work.tree[i], work.tree[size - 1 - i] = work.tree[size - 1 - i], work.tree[i]
     else:

@@ -211,7 +211,7 @@ def find(world: World, guide: Guide, tries: Tries, i: int) -> tuple[int, int]:
     work = world.work
     routes = world.routes
     job = tries.job[i]
-    if net.any_passes and jobs.row[job] == 0:
+    if net.any_passes and jobs.row[job] < jobs.zones:
         status = grow_by_branches(world, guide, job)
         tries.first[i] = work.growing[3]
         tries.width[i] = routes.count[0] - work.growing[3]

@@ -32,6 +32,8 @@ from pccl.synthesis.search_kernels import (
     time_anew,
 )
 
+TURN = 0.4
+
 
 @kernel
 def grow_by_branches(world: World, guide: Guide, job: int) -> int:
@@ -82,13 +84,14 @@ def plant(world: World, job: int) -> None:
     work.growing[4] = 0
     for i in range(jobs.first[job], jobs.first[job + 1]):
         work.wanted[jobs.destination[i]] = tree
-    add_member(world, jobs.source[job], jobs.release[job])
+    add_member(world, jobs.source[job], jobs.release[job], 0)
 
 
 @kernel
-def add_member(world: World, device: int, since: int) -> None:
-    """Note that a device has the chunk."""
+def add_member(world: World, device: int, since: int, depth: int) -> None:
+    """Note that a device has the chunk, and how many have handed it on so far."""
     work = world.work
+    work.depth[device] = depth
     tree = work.growing[0]
     work.has[device] = tree
     work.since[device] = since
@@ -103,11 +106,13 @@ def join_members(world: World, width: int) -> None:
     """Note who has the chunk once the branch found is taken: not the switches that have passed it on."""
     net = world.net
     work = world.work
+    depth = work.depth[net.src[work.tree[0]]]
     for i in range(width):
         receiver = net.dst[work.tree[i]]
+        depth += not net.passes[receiver]
         # A finite buffer is left at once, as nobody knows for how long a later branch would need it.
         if not net.passes[receiver] and net.store[receiver] < 0:
-            add_member(world, receiver, work.label[receiver, ARRIVAL])
+            add_member(world, receiver, work.label[receiver, ARRIVAL], depth)
 
 
 @kernel
@@ -140,6 +145,12 @@ def nearest(world: World, guide: Guide, job: int) -> int:
     cost = guide.cost
     tree = work.growing[0]
     size = world.jobs.size[job]
+    source = np.int64(world.jobs.source[job])
+    # Of those that are equally near, each source begins with another one: the next after itself. Then the sources
+    # around a switch send to different receivers at any time. It is less than any difference in time.
+    turn = TURN * max(guide.urgency, TURN) / len(state)
+    zone = world.jobs.remaining[world.jobs.row[job]]
+    forbidden = np.int64(world.jobs.unreachable)
     work.search[0] += 1
     labelled = 2 * work.search[0]
     waiting = np.int64(0)
@@ -147,8 +158,8 @@ def nearest(world: World, guide: Guide, job: int) -> int:
         device = work.member[m]
         state[device] = labelled
         set_label(label, device, work.since[device], 0, NO_ARC, 0)
-        cost[device] = 0.0
-        score[device] = guide.urgency * work.since[device]
+        cost[device] = guide.handed * work.depth[device]
+        score[device] = guide.urgency * work.since[device] + guide.handed * work.depth[device]
         waiting = push_key(guide.key, guide.entry, waiting, score[device], device)
     while waiting > 0:
         key = guide.key[0]
@@ -162,7 +173,7 @@ def nearest(world: World, guide: Guide, job: int) -> int:
             waiting = without_stale(guide, waiting)
         for arc in range(net.first[device], net.first[device + 1]):
             successor = net.dst[arc]
-            if work.has[successor] == tree:
+            if work.has[successor] == tree or np.int64(zone[successor]) >= forbidden:
                 continue
             kind = net.kind[arc]
             price = cost[device] + guide.price[arc] * net.hold[size, kind]
@@ -174,7 +185,8 @@ def nearest(world: World, guide: Guide, job: int) -> int:
             work.search[1] += 1
             start, slot = earliest_start(world, arc, label[device, ARRIVAL], size)
             arrival = start + net.travel[size, kind]
-            total = price + guide.urgency * arrival
+            behind = successor - source if successor > source else successor - source + len(state)
+            total = price + guide.urgency * arrival + turn * behind
             if not known or total < score[successor]:
                 state[successor] = labelled
                 cost[successor] = price

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from pccl._arrays import Ints, offsets_by_owner, stable_order, take_rows
-from pccl.network import Network, Ten
+from pccl.network import NEVER, Network, Ten
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.methods.base import Method, Orders, Placed, find_in_phases
 from pccl.synthesis.methods.flooding_kernels import (
@@ -185,6 +185,12 @@ def _initial(jobs: Jobs, ends: Network | Ways, number: Ints, in_turn: bool, rela
     np.bitwise_or.at(has, (jobs.source, word), bit)
     owner = np.repeat(np.arange(len(jobs)), np.diff(jobs.first))
     np.bitwise_or.at(wants, (jobs.destination, word[owner]), bit[owner])
+    # What a device may not have is as if it were coming already.
+    coming = has.copy()
+    for zone in range(1, jobs.zones):
+        inside = np.flatnonzero(jobs.row == zone)
+        outside = np.flatnonzero(jobs.remaining[zone] >= NEVER)
+        np.bitwise_or.at(coming, np.ix_(outside, word[inside]), bit[inside])
     size = np.empty(len(jobs), np.int32)
     size[number] = jobs.size
     room = len(jobs.destination) * 5 // 4 + arcs
@@ -194,7 +200,7 @@ def _initial(jobs: Jobs, ends: Network | Ways, number: Ints, in_turn: bool, rela
     most_touched = 2 * arcs + int(arrivals @ np.diff(ends.first))
     return Flood(
         has=has,
-        coming=has.copy(),
+        coming=coming,
         wants=wants,
         copies=np.ones(len(jobs), np.int32),
         size=size,

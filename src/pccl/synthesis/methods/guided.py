@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar, Self
 
@@ -21,7 +21,11 @@ KNOBS = (
 )  # fmt: skip
 STEEP_KNOBS = ((40.0, 0.0), (20.0, 0.0), (12.0, 0.1), (6.0, 0.3), (3.0, 1.0), (3.0, 0.3))
 # Through switches that pass messages on, links carry a chunk many times, and the time between them matters more.
-PLAIN_KNOBS = ((3.0, 1.0), (3.0, 0.3), (6.0, 1.0), (6.0, 0.3), (40.0, 0.0), (12.0, 0.1))
+# The third is what it is worth if one device less hands a chunk on: then sources send most of it by themselves.
+PLAIN_KNOBS = (
+    (3.0, 1.0, 1.0), (3.0, 0.3, 4.0), (3.0, 0.3, 1.0), (6.0, 1.0, 1.0), (1.0, 1.0, 1.0), (3.0, 1.0, 0.0),
+    (40.0, 0.0, 0.0), (12.0, 0.1, 0.0),
+)  # fmt: skip
 HEAD_START = 1.0  # the logarithm of the price that the dearest link of a bound starts with
 DEAREST = 600.0  # the logarithm of the highest price
 
@@ -37,6 +41,9 @@ class PriceGuided(InOrder):
     urgency: float = 1.0
     apart: bool = False  # whether what is spread forgets the prices of what was collected before
     dual: bool = False  # whether prices start from those that prove the bound
+    handed: float = (
+        0.0  # how many times a message takes it is worth if one device less hands a chunk on
+    )
 
     name: ClassVar[str] = "price-guided"
 
@@ -72,6 +79,7 @@ class PriceGuided(InOrder):
             net,
             price,
             urgency=self.urgency,
+            handed=self.handed * float(net.travel.max(initial=0)),
             growth=self.steepness / max(scale, 1),
             ahead=self.urgency + least,
         )
@@ -82,12 +90,13 @@ class PriceGuided(InOrder):
         return cls._with(problem, *_knobs(problem)[0])
 
     @classmethod
-    def _with(cls, problem: Problem, steepness: float, urgency: float) -> Self:
+    def _with(cls, problem: Problem, steepness: float, urgency: float, handed: float = 0.0) -> Self:
         return cls(
             seed=problem.seed,
             steps=problem.steps,
             steepness=steepness,
             urgency=urgency,
+            handed=handed,
             apart=problem.collects_and_spreads,
         )
 
@@ -96,8 +105,11 @@ class PriceGuided(InOrder):
         """Trees, most of all over links that differ: a slow one should carry a chunk once."""
         if problem.only_trees:
             yield (1 if problem.even else 0), cls.usual(problem)
-        if problem.only_trees and problem.topology.plain and not problem.even:
-            yield 0, cls._with(problem, *STEEP_KNOBS[0])
+        if problem.only_trees and problem.topology.plain:
+            # Where groups sit around one switch, sources send all by themselves.
+            yield 0, cls._with(problem, *PLAIN_KNOBS[1])
+            if not problem.even:
+                yield 0, cls._with(problem, *STEEP_KNOBS[0])
 
     @classmethod
     def variants(cls, problem: Problem) -> Iterator[Self]:
@@ -105,29 +117,25 @@ class PriceGuided(InOrder):
         phases = (True, False) if problem.collects_and_spreads else (False,)
         knobs = _knobs(problem)
         dual = bool(problem.bound.prices)
-        for (steepness, urgency), way, apart in product(knobs, problem.routes, phases):
-            yield cls(
-                seed=problem.seed,
-                routes=way,
-                steps=problem.steps,
-                steepness=steepness,
-                urgency=urgency,
-                apart=apart,
-                dual=dual,
-            )
+        for knob, way, apart in product(knobs, problem.routes, phases):
+            yield replace(cls._with(problem, *knob), routes=way, apart=apart, dual=dual)
 
     def notes(self) -> list[str]:
         """What else to say of it to people."""
         notes = [f"steepness {self.steepness:g}", f"urgency {self.urgency:g}", *super().notes()]
-        said = {"phases apart": self.apart, "prices of the bound": self.dual}
+        said = {
+            "few hands": self.handed > 0,
+            "phases apart": self.apart,
+            "prices of the bound": self.dual,
+        }
         return [*notes, *(note for note, is_so in said.items() if is_so)]
 
     def __str__(self) -> str:
         return ", ".join([self.name, *self.notes()])
 
 
-def _knobs(problem: Problem) -> tuple[tuple[float, float], ...]:
-    """Steepness and urgency, what does best most often first."""
-    if problem.even:
-        return KNOBS
-    return PLAIN_KNOBS if problem.topology.plain else STEEP_KNOBS
+def _knobs(problem: Problem) -> tuple[tuple[float, ...], ...]:
+    """Steepness, urgency and what few hands are worth; what does best most often first."""
+    if problem.topology.plain:
+        return PLAIN_KNOBS
+    return KNOBS if problem.even else STEEP_KNOBS

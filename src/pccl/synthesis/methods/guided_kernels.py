@@ -33,6 +33,7 @@ class Guide(NamedTuple):
     price: Floats  # per arc: of holding it for a unit of time
     growth: float  # of the logarithm of a price, for each unit of time that its link is held
     urgency: float  # the price of arriving a unit of time later
+    handed: float  # the price of another device that hands a chunk on
     ahead: float  # at least what a unit of the unloaded time that remains will cost
     cost: Floats  # per device: the price of the way to it
     score: Floats  # per device
@@ -55,8 +56,8 @@ def grow(world: World, guide: Guide, job: int, ident: int) -> int:
     in_tree = 2 * ident + 1
     size = jobs.size[job]
     remaining = jobs.remaining[jobs.row[job]]
-    minimal = jobs.row[job] > 0 and jobs.minimal
-    ahead = guide.ahead if jobs.row[job] > 0 else 0.0
+    minimal = jobs.row[job] >= jobs.zones and jobs.minimal
+    ahead = guide.ahead if jobs.row[job] >= jobs.zones else 0.0
     missing = jobs.first[job + 1] - jobs.first[job]
     for i in range(jobs.first[job], jobs.first[job + 1]):
         wanted[jobs.destination[i]] = ident

@@ -80,6 +80,7 @@ def guide_for(
     urgency: float,
     growth: float = 0.0,
     ahead: float = 0.0,
+    handed: float = 0.0,
     on: bool = True,
 ) -> Guide:
     """Prices, with what a search needs to go by them."""
@@ -87,7 +88,16 @@ def guide_for(
     room = 2 * len(net.dst) + 2 * devices + 2
     cost, score = np.empty((2, devices))
     return Guide(
-        on, price, growth, urgency, ahead, cost, score, np.empty(room), np.empty(room, np.int64)
+        on,
+        price,
+        growth,
+        urgency,
+        handed,
+        ahead,
+        cost,
+        score,
+        np.empty(room),
+        np.empty(room, np.int64),
     )
 
 
@@ -163,7 +173,9 @@ def _grown(routes: Routes, done: int, devices: int) -> Routes:
 def work_for(net: Network) -> Work:
     """Scratch space for searches on a network."""
     devices = len(net.first) - 1
-    state, wanted, in_tree, not_before, sent, member, since, has = np.zeros((8, devices), np.int64)
+    state, wanted, in_tree, not_before, sent, member, since, has, depth = np.zeros(
+        (9, devices), np.int64
+    )
     return Work(
         state=state,
         label=np.empty((devices, 4), np.int64),
@@ -174,6 +186,7 @@ def work_for(net: Network) -> Work:
         member=member,
         since=since,
         has=has,
+        depth=depth,
         heap=np.empty((len(net.dst) + 2, 3), np.int64),
         pending=np.empty((devices, 2), np.int64),
         tree=np.empty(devices, np.int64),

@@ -31,7 +31,7 @@ def place(world: World, guide: Guide, begin: int, budget: int) -> tuple[int, int
     for job in range(begin, len(jobs.source)):
         if work.search[1] > limit:
             return job, PAUSED
-        if net.any_passes and jobs.row[job] == 0:
+        if net.any_passes and jobs.row[job] < jobs.zones:
             status = grow_by_branches(world, guide, job)
             if status != DONE:
                 return job, status

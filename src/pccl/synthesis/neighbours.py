@@ -1,0 +1,179 @@
+"""Collectives that are good neighbours: each done as early as it can be without delaying the others.
+
+Collectives that are alike (the same kind, size and number of members) form a class, which is found and ordered as one.
+What comes first is served first: a higher priority, then a short time beside its weight. So a short collective does not
+wait for a long one that has time enough anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pccl._arrays import Bools, Ints, offsets_of, take_rows
+from pccl.bounds import bound_of
+from pccl.collective import Collective, compile_conditions
+from pccl.synthesis.problem import Problem
+from pccl.synthesis.schedule import COLLECT, SPREAD, Schedule
+from pccl.synthesis.zones import members_of
+
+# Durations that differ by no more than this share are the same to all but us.
+SAME = 0.001
+
+
+@dataclass(frozen=True)
+class Class:
+    """Collectives that are alike, by their numbers; and how long they take at least, by themselves."""
+
+    members: tuple[int, ...]
+    priority: int
+    weight: float
+    alone: int  # picoseconds
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """What is served first comes first."""
+        return -self.priority, self.alone / self.weight
+
+
+def classes_of(problem: Problem) -> list[Class]:
+    """The classes of the collectives of a problem, in the order in which they are served."""
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for number, one in enumerate(problem.collectives):
+        key = (one.kind, one.size, len(one.ranks), one.priority, one.weight)
+        alike.setdefault(key, []).append(number)
+    found = []
+    for numbers in alike.values():
+        one = problem.collectives[numbers[0]]
+        conditions = compile_conditions(problem.topology, [one])
+        bound = bound_of(problem.topology, conditions, whole_chunks=True, quick=True)
+        found.append(Class(tuple(numbers), one.priority, one.weight, int(bound.value)))
+    return sorted(found, key=lambda one: one.rank)
+
+
+def finishes(schedule: Schedule) -> Ints:
+    """Per collective: when the last of its chunks arrives, in picoseconds."""
+    collective = schedule.problem.conditions.collective[schedule.of_transfers("chunk")]
+    end = np.zeros(len(schedule.problem.collectives), np.int64)
+    np.maximum.at(end, collective, (schedule.start + schedule.travel) * schedule.net.unit)
+    return end
+
+
+def lateness(schedule: Schedule, classes: Sequence[Class]) -> float:
+    """How late all collectives are in all, each beside what it takes at least, by their weights."""
+    end = finishes(schedule)
+    return float(
+        sum(one.weight * end[list(one.members)].sum() / max(one.alone, 1) for one in classes)
+    )
+
+
+def is_better(one: Schedule, other: Schedule, classes: Sequence[Class]) -> bool:
+    """Whether a schedule suits all collectives better than another.
+
+    What has a higher priority counts first; of the same priority, when the last is done, and then how late all are.
+    """
+    ends = finishes(one)
+    other_ends = finishes(other)
+    for priority in sorted({each.priority for each in classes}, reverse=True):
+        numbers = [n for each in classes if each.priority == priority for n in each.members]
+        end = int(ends[numbers].max())
+        other_end = int(other_ends[numbers].max())
+        if max(end, other_end) > (1 + SAME) * min(end, other_end):
+            return end < other_end
+    return lateness(one, classes) < lateness(other, classes)
+
+
+def served_in_turn(schedule: Schedule, classes: Sequence[Class]) -> Schedule:
+    """The same routes, with one class after another served first, as far as that delays nobody of higher rank.
+
+    A class that would make all of it take longer waits until the others are served, unless its priority is higher.
+    """
+    if len(classes) < 2 or schedule.problem.topology.limited:
+        return schedule
+    collective = schedule.problem.conditions.collective[schedule.of_transfers("chunk")]
+    rank = np.full(len(schedule.problem.collectives), len(classes))
+    best = schedule
+    for number, one in enumerate(classes):
+        before = rank.copy()
+        rank[list(one.members)] = number
+        tried = schedule.served_by(rank[collective])
+        if is_better(tried, best, classes):
+            best = tried
+        else:
+            rank = before
+    return best
+
+
+def relays(schedule: Schedule) -> Bools:
+    """Per collective: whether NPUs that do not take part in it relay its chunks."""
+    problem = schedule.problem
+    topology = problem.topology
+    link = schedule.net.link[schedule.arc]
+    collective = problem.conditions.collective[schedule.of_transfers("chunk")]
+    found = np.zeros(len(problem.collectives), np.bool_)
+    is_npu = np.zeros(topology.num_devices, np.bool_)
+    is_npu[topology.npus] = True
+    for number, one in enumerate(problem.collectives):
+        outside = is_npu & ~members_of(topology, one)
+        if np.any(outside):
+            found[number] = np.any(outside[topology.dst[link[collective == number]]])
+    return found
+
+
+def side_by_side(problem: Problem, parts: Sequence[tuple[Sequence[int], Schedule]]) -> Schedule:
+    """The schedule that parts make up, each found for some of the collectives of the problem as if it were alone.
+
+    Links then serve one part after another, in the order given; a part fills the gaps that those before it leave.
+    """
+    first_chunk = offsets_of(np.bincount(problem.conditions.collective, minlength=1))
+    longest = max((schedule for _, schedule in parts), key=lambda schedule: schedule.duration)
+    jobs = problem.jobs(longest.origin.method.root, False)
+    joined = Schedule.nothing(problem, jobs, longest.origin)
+    number = np.zeros(len(problem.collectives), np.int64)
+    for place, (members, _) in enumerate(parts):
+        number[list(members)] = place
+    for phase in (COLLECT, SPREAD):
+        columns = [_trees(schedule, phase, members, first_chunk) for members, schedule in parts]
+        chunk = np.concatenate([column[0] for column in columns])
+        width = np.concatenate([column[1] for column in columns])
+        arc = np.concatenate([column[2] for column in columns])
+        start = np.concatenate([column[3] for column in columns]) // joined.net.unit
+        order = np.argsort(chunk, kind="stable")
+        first, rows = take_rows(offsets_of(width), np.arange(len(arc)), order)
+        joined = joined.with_phase(phase, first, arc[rows].astype(np.int32), start[rows])
+    work = sum(schedule.work for _, schedule in parts)
+    collective = problem.conditions.collective[joined.of_transfers("chunk")]
+    return replace(joined.served_by(number[collective]), work=work)
+
+
+def _trees(
+    schedule: Schedule, phase: int, members: Sequence[int], first_chunk: Ints
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """The trees of one phase of a part: chunk in the whole problem, width; arcs and starts in picoseconds."""
+    conditions = schedule.problem.conditions
+    own_first = offsets_of(np.bincount(conditions.collective, minlength=1))
+    low, high = schedule.trees(phase)
+    rows = schedule.rows(phase)
+    chunk = schedule.of_trees("chunk")[low:high].astype(np.int64)
+    of = conditions.collective[chunk]
+    chunk = chunk - own_first[of] + first_chunk[np.array(members)[of]]
+    width = np.diff(schedule.first[low : high + 1])
+    return (
+        chunk,
+        width,
+        schedule.arc[rows].astype(np.int64),
+        schedule.start[rows] * schedule.net.unit,
+    )
+
+
+def cut_like(
+    collectives: Sequence[Collective], parts: Sequence[tuple[Sequence[int], Schedule]]
+) -> tuple[Collective, ...]:
+    """The collectives, each cut into as many chunks as its part found best."""
+    made = list(collectives)
+    for members, schedule in parts:
+        for number, one in zip(members, schedule.problem.collectives, strict=True):
+            made[number] = one
+    return tuple(made)
