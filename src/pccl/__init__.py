@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         baseline,
         baselines,
         compare,
+        each_collective,
         simulate,
     )
     from pccl.bounds import Bound, lower_bound
@@ -135,6 +136,7 @@ __all__ = [
     "collective",
     "compare",
     "device_mesh",
+    "each_collective",
     "export",
     "formats",
     "load",

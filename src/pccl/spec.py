@@ -82,6 +82,15 @@ class CollectiveEntry(msgspec.Struct, forbid_unknown_fields=True):
         _Count | None, _about("pieces that every share is cut into; absent: as many as help")
     ] = None
     dtype: Annotated[str | None, _about("type of the elements, such as float16")] = None
+    priority: Annotated[
+        int | None, _about("those of a higher one run as if those of a lower were not there")
+    ] = None
+    weight: Annotated[float | None, _about("how much it matters that this one is done early")] = (
+        None
+    )
+    confined: Annotated[bool | None, _about("whether its chunks keep to the NPUs of the group")] = (
+        None
+    )
     root: Annotated[_Rank | None, _about("NPU that is special; absent: the first of the group")] = (
         None
     )

@@ -1,6 +1,7 @@
 """How good it is: what happens when an algorithm runs, what others do, and what no algorithm can beat.
 
 baselines   what people have today
+each        each_collective(): collectives that run at the same time, one by one
 comparison  compare(): ours beside baselines and the bound; bandwidths as nccl-tests defines them
 queues      first come, first served, or the oldest first
 simulator   simulate(): an algorithm run from its dependencies alone
@@ -9,11 +10,13 @@ sweep       sweep(): the comparison at many sizes
 
 from pccl.analysis.baselines import Baseline, baseline, baselines
 from pccl.analysis.comparison import Comparison, ComparisonRow, bandwidths, compare
+from pccl.analysis.each import CollectiveRow, each_collective
 from pccl.analysis.simulator import SimulatedTransfers, Simulation, simulate
 from pccl.analysis.sweep import of_size, size_range, sweep
 
 __all__ = [
     "Baseline",
+    "CollectiveRow",
     "Comparison",
     "ComparisonRow",
     "SimulatedTransfers",
@@ -22,6 +25,7 @@ __all__ = [
     "baseline",
     "baselines",
     "compare",
+    "each_collective",
     "of_size",
     "simulate",
     "size_range",

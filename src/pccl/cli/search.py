@@ -24,7 +24,7 @@ from pccl.cli.options import (
     quiet_option,
     settings_options,
 )
-from pccl.cli.show import describe
+from pccl.cli.show import describe, print_each_collective
 from pccl.cli.task import read_task, task_options
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def synthesize(
     if task.output:
         facts["saved to"] = str(task.output)
     print_facts(facts)
+    print_each_collective(algorithm)
 
 
 _COLUMNS = (

@@ -24,6 +24,7 @@ from pccl.errors import PcclError, VerificationError
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm
+    from pccl.analysis import CollectiveRow
 
 # Transfers that are shown without being asked for.
 _FEW = 60
@@ -67,6 +68,7 @@ def show(file: Path, transfers: bool, limit: int | None, as_json: bool) -> None:
         print_json(document)
         return
     print_facts({"file": str(file)} | algorithm.facts())
+    print_each_collective(algorithm)
     # Few are shown anyway; a hundred thousand would hide the summary above them.
     shown = min(count, most) if is_asked or count <= _FEW else 0
     if shown:
@@ -103,6 +105,16 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
         "duration_us": int(algorithm.duration) / 1e6,
         # What switches must do besides passing messages on.
         "needs": list(algorithm.needs),
+        "each": [
+            {
+                "finish_ps": int(row.finish),
+                "algbw": row.algorithm_bandwidth,
+                "busbw": row.bus_bandwidth,
+                "bound_ps": int(row.bound),
+                "relayed": row.relayed,
+            }
+            for row in _each(algorithm)
+        ],
         "method": provenance.method,
         "seed": provenance.seed,
         "seconds": round(provenance.seconds, 6),
@@ -112,6 +124,35 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
         "bound_kind": bound and bound.kind,
         "gap": algorithm.gap,
     }
+
+
+def print_each_collective(algorithm: Algorithm) -> None:
+    """Say when each of several collectives is done; those that are alike, and done at the same time, in one line."""
+    rows = _each(algorithm)
+    if not rows:
+        return
+    alike = Counter(
+        (
+            f"{row.collective.kind} of {row.collective.size}",
+            microseconds(row.finish, 2),
+            f"{row.algorithm_bandwidth / 1e9:,.2f}",
+            f"{row.bus_bandwidth / 1e9:,.2f}",
+            microseconds(row.bound, 2),
+            f"{row.relayed:,}",
+        )
+        for row in rows
+    )
+    table = [(f"{count} x {what}", *rest) for (what, *rest), count in alike.items()]
+    click.echo()
+    columns = ("collective", ">done us", ">algbw GB/s", ">busbw GB/s", ">bound us", ">relayed")
+    print_table(columns, table, len(table))
+
+
+def _each(algorithm: Algorithm) -> tuple[CollectiveRow, ...]:
+    """What becomes of each collective, where there are several."""
+    from pccl.analysis import each_collective
+
+    return each_collective(algorithm) if len(algorithm.collectives) > 1 else ()
 
 
 def _by_time(algorithm: Algorithm, count: int) -> Iterator[dict[str, Any]]:

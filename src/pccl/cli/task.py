@@ -53,6 +53,12 @@ _FLAGS = {
         "--dtype TYPE",
         "Type of the elements: float16, int32. Shares differ by one where they must. Default: bytes.",
     ),
+    # None, and not False, where it is not given, as with a spec file.
+    "confined": option(
+        "--confined",
+        "Keep chunks to the NPUs of their group: no relays through others.",
+        default=None,
+    ),
     "root": option(
         "--root NPU",
         "Root of broadcast, reduce, scatter, gather. Default: the first.",
@@ -62,7 +68,7 @@ _FLAGS = {
     "cyclic": option("--cyclic", "send-recv: the last member sends to the first.", default=None),
 }
 # What a flag says about the one collective that flags describe.
-_OF_COLLECTIVE = ("size", "along", "chunks", "dtype", "root", "cyclic")
+_OF_COLLECTIVE = ("size", "along", "chunks", "dtype", "confined", "root", "cyclic")
 
 task_options = all_of([click.argument("spec", required=False, type=FILE), *_FLAGS.values()])
 """Give a command the argument SPEC and the flags that can take its place."""

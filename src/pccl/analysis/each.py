@@ -1,0 +1,72 @@
+"""Collectives that run at the same time, one by one: when each is done, and how good that is for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pccl.algorithm import Algorithm
+from pccl.analysis.comparison import bandwidths
+from pccl.bounds import lower_bound
+from pccl.collective import Collective
+from pccl.topology.core import NPU
+from pccl.units import Picoseconds
+
+
+@dataclass(frozen=True)
+class CollectiveRow:
+    """What becomes of one collective among others.
+
+    Attributes
+    ----------
+    collective
+        Which one.
+    finish
+        When the last of its chunks arrives.
+    algorithm_bandwidth, bus_bandwidth
+        Until then, in bytes per second, as nccl-tests defines them.
+    bound
+        What it takes at least, if it has the network for itself.
+    relayed
+        How many of its transfers go to NPUs that do not take part in it.
+    """
+
+    collective: Collective
+    finish: Picoseconds
+    algorithm_bandwidth: float
+    bus_bandwidth: float
+    bound: Picoseconds
+    relayed: int
+
+
+def each_collective(algorithm: Algorithm) -> tuple[CollectiveRow, ...]:
+    """Return what becomes of each of the collectives that an algorithm is for.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> ring = pccl.topology.ring(4, latency="0ns", bandwidth="1GB/s")
+    >>> both = pccl.synthesize(ring, pccl.SendRecv("1kB", (0, 1)), pccl.AllGather("40kB"))
+    >>> [str(row.finish) for row in pccl.each_collective(both)]
+    ['1us', '16us']
+    """
+    topology = algorithm.topology
+    t = algorithm.transfers
+    of = algorithm.conditions.collective[t.chunk]
+    known: dict[tuple[object, ...], Picoseconds] = {}
+    rows = []
+    for number, collective in enumerate(algorithm.collectives):
+        own = np.flatnonzero(of == number)
+        finish = Picoseconds(t.arrival[own].max(initial=0))
+        members = collective.members(topology.npus)
+        outside = (topology.kind[t.dst[own]] == NPU) & ~np.isin(t.dst[own], members)
+        # Those that are alike, in groups that may differ, mostly take the same; but not always.
+        key = (collective.kind, collective.size, tuple(members.tolist()))
+        if key not in known:
+            known[key] = lower_bound(topology, collective, quick=True).value
+        rate, bus = bandwidths(collective, len(members), finish)
+        rows.append(
+            CollectiveRow(collective, finish, rate, bus, known[key], int(np.count_nonzero(outside)))
+        )
+    return tuple(rows)

@@ -1,0 +1,116 @@
+"""Good neighbours: no relay that gains nothing, everybody done early, priorities, weights and confinement."""
+
+from __future__ import annotations
+
+import pytest
+
+import pccl
+from pccl import (
+    AllGather,
+    AllReduce,
+    AllToAll,
+    CollectiveError,
+    InfeasibleError,
+    SendRecv,
+    each_collective,
+)
+
+# One link between two NPUs, on which 1 kB takes 1 us.
+PAIR = pccl.topology.line(2, bandwidth="1GB/s", latency="0ns")
+
+
+def done(algorithm: pccl.Algorithm) -> list[float]:
+    """When each collective is done, in microseconds."""
+    return [int(row.finish) / 1e6 for row in each_collective(algorithm)]
+
+
+def relayed(algorithm: pccl.Algorithm) -> int:
+    return sum(row.relayed for row in each_collective(algorithm))
+
+
+def test_the_short_one_goes_first() -> None:
+    """All is done at 11 us whoever goes first; so it is the one that would wait longest."""
+    both = pccl.synthesize(
+        PAIR, SendRecv("10kB", (0, 1), chunks=1), SendRecv("1kB", (0, 1), chunks=1)
+    )
+    assert done(both) == [11, 1]
+
+
+def test_weights_change_who_goes_first() -> None:
+    long = SendRecv("10kB", (0, 1), chunks=1, weight=100)
+    both = pccl.synthesize(PAIR, long, SendRecv("1kB", (0, 1), chunks=1))
+    assert done(both) == [10, 11]
+
+
+def test_a_higher_priority_runs_as_if_the_others_were_not_there() -> None:
+    long = SendRecv("10kB", (0, 1), chunks=1, priority=1)
+    both = pccl.synthesize(PAIR, long, SendRecv("1kB", (0, 1), chunks=1))
+    assert done(both) == [10, 11]
+
+
+def test_a_relay_that_gains_nothing_is_not_taken() -> None:
+    """Two rails between two boxes of two: each group keeps to its own rail, as both are full anyway."""
+    boxes = pccl.topology.hgx_h100(2)
+    rails = [AllGather("64MiB", (rail, rail + 8)) for rail in range(8)]
+    assert relayed(pccl.synthesize(boxes, *rails)) == 0
+
+
+def test_a_relay_that_gains_time_is_taken() -> None:
+    """The row of a mesh, alone: its neighbours have nothing else to do."""
+    mesh = pccl.topology.mesh(4, 4)
+    row = AllToAll("16MiB", (4, 5, 6, 7), chunks=4)
+    free = pccl.synthesize(mesh, row)
+    assert relayed(free) > 0
+    confined = pccl.synthesize(mesh, AllToAll("16MiB", (4, 5, 6, 7), chunks=4, confined=True))
+    assert relayed(confined) == 0
+    assert free.duration < confined.duration
+
+
+@pytest.mark.parametrize("kind", [AllGather, AllReduce, AllToAll])
+def test_confined_chunks_keep_to_their_group_and_to_switches(kind: type[pccl.Collective]) -> None:
+    boxes = pccl.topology.hgx_h100(2)
+    group = (0, 1, 8, 9)
+    algorithm = pccl.synthesize(boxes, kind("4MiB", group, confined=True))
+    npus = set(algorithm.transfers.dst.tolist()) - set(boxes.switches.tolist())
+    assert npus <= set(group)
+
+
+def test_a_group_that_is_not_joined_by_itself_cannot_be_confined() -> None:
+    corners = AllGather("1MiB", (0, 3), confined=True)
+    with pytest.raises(InfeasibleError, match="cannot get from NPU 0 to NPU 3"):
+        pccl.synthesize(pccl.topology.mesh(2, 2), corners)
+
+
+def test_tensor_parallel_sums_do_not_wait_for_data_parallel_gathers() -> None:
+    """Sums inside boxes go over NVLink, gathers between boxes over rails: each takes what it takes alone."""
+    boxes = pccl.topology.hgx_h100(2)
+    sums = [AllReduce("16MiB", tuple(range(8 * box, 8 * box + 8))) for box in range(2)]
+    gathers = [AllGather("64MiB", (rail, rail + 8)) for rail in range(8)]
+    alone = max(done(pccl.synthesize(boxes, *sums)))
+    gathers_alone = max(done(pccl.synthesize(boxes, *gathers)))
+    times = done(pccl.synthesize(boxes, *sums, *gathers))
+    assert max(times[:2]) <= 1.1 * alone
+    assert max(times[2:]) <= 1.005 * gathers_alone
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weight": 0}, "the weight must be positive, not 0"),
+        ({"weight": float("inf")}, "the weight must be positive, not inf"),
+        ({"weight": "2"}, "the weight must be a number, not '2'"),
+        ({"priority": 0.5}, "the priority must be a whole number, not 0.5"),
+        ({"confined": "yes"}, "all-gather: confined must be true or false, not 'yes'"),
+    ],
+)
+def test_wishes_that_make_no_sense(options: dict[str, object], message: str) -> None:
+    with pytest.raises(CollectiveError, match=message):
+        AllGather("1MiB", **options)  # type: ignore[arg-type]
+
+
+def test_wishes_are_kept_in_files(tmp_path) -> None:
+    wishes = AllGather("1MiB", (0, 1), priority=2, weight=0.5, confined=True)
+    assert str(wishes).endswith("priority 2, weight 0.5, confined")
+    algorithm = pccl.synthesize(PAIR, wishes)
+    algorithm.save(tmp_path / "wishes.pccl")
+    assert pccl.load(tmp_path / "wishes.pccl").collectives == algorithm.collectives
