@@ -187,9 +187,9 @@ def _initial(jobs: Jobs, ends: Network | Ways, number: Ints, in_turn: bool, rela
     np.bitwise_or.at(wants, (jobs.destination, word[owner]), bit[owner])
     # What a device may not have is as if it were coming already.
     coming = has.copy()
-    for zone in range(1, jobs.zones):
-        inside = np.flatnonzero(jobs.row == zone)
-        outside = np.flatnonzero(jobs.remaining[zone] >= NEVER)
+    for row in np.unique(jobs.row) if jobs.zones > 1 else ():
+        inside = np.flatnonzero(jobs.row == row)
+        outside = np.flatnonzero(jobs.remaining[row] >= NEVER)
         np.bitwise_or.at(coming, np.ix_(outside, word[inside]), bit[inside])
     size = np.empty(len(jobs), np.int32)
     size[number] = jobs.size
