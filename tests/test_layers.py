@@ -23,6 +23,7 @@ FOUNDATION = {
 }
 LAYERS = [
     FOUNDATION,
+    {"targets"},
     {"settings"},
     {"topology"},
     {"collective"},

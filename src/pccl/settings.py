@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pccl.errors import PcclError
+from pccl.targets import TARGETS
 from pccl.units import whole
 
 __all__ = ["Settings"]
@@ -21,7 +22,7 @@ def _is_number(value: object) -> bool:
 
 
 def _setting(default: Any, text: str, **about: Any) -> Any:
-    """A field: its default, its help, and where it has them: `choices`, a `check` and what it `must_be`, a `unit`."""
+    """A field: its default and its help; `choices`, a `check` and what it `must_be`, a `unit`, a `flag` of its own."""
     return field(default=default, metadata={"help": text, **about})
 
 
@@ -76,6 +77,13 @@ class Settings:
         None,
         "Whether chunks keep to shortest routes or may take detours.",
         choices=("minimal", "any"),
+    )
+    target: str | None = _setting(
+        None,
+        "The runtime that is to run it: the search keeps within its limits and counts the time of its messages. "
+        "Default: none; then what is found suits all of them, where that costs at most 5%.",
+        choices=tuple(TARGETS),
+        flag="--for",
     )
     verify: bool = _setting(True, "Whether the verifier checks the result.")
 

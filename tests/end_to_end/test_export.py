@@ -117,3 +117,24 @@ def test_wrong_questions_get_one_line(ring, xml, tmp_path):
     assert "is for 4 ranks" in refused(
         "import", xml, "-t", "ring:5", "-s", "4MiB", "-o", tmp_path / "x.pccl"
     )
+
+
+def test_a_plan_for_a_runtime(tmp_path):
+    """Without it, the switch would multiply and add; with it, messages take as long as planned."""
+    plan, out = tmp_path / "sum.pccl", tmp_path / "sum.plan.json"
+    task = ("-t", "h100:1,nvls=yes", "-c", "all-reduce", "-s", "1MiB", "--chunks", "2", "-o", plan)
+    assert (
+        "needs        switches that multiply messages (multicast) and add them up"
+        in run("synthesize", *task).stdout
+    )
+    assert "--for mscclpp" in refused("export", plan, "-o", out)
+    assert "as messages between NPUs" in run("export", plan, "-o", out, "--lowered").stdout
+    shown = run("synthesize", *task, "--for", "mscclpp").stdout
+    assert "needs " not in shown
+    assert "balanced for mscclpp: " in shown
+    assert "as planned and as messages between NPUs" in run("export", plan, "-o", out).stdout
+
+
+def test_a_runtime_that_is_not_known():
+    task = ("-t", "ring:4", "-c", "all-gather", "-s", "4MiB")
+    assert "there is no target 'nccl'" in refused("synthesize", *task, "--for", "nccl")

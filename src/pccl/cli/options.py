@@ -111,7 +111,7 @@ def _setting_option(setting: Field[Any], hint: Any) -> Decorator:
     about = setting.metadata
     # What may also be None is read as the other type.
     kind = get_args(hint)[0] if get_args(hint) else hint
-    flag = spelled(name)
+    flag = about.get("flag", spelled(name))
     text = about["help"]
     if "choices" in about:
         text += f" One of {', '.join(about['choices'])}."

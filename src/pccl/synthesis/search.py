@@ -110,7 +110,8 @@ class Search:
         except (Enough, KeyboardInterrupt) as reason:
             if self.incumbent.schedule is None:
                 raise KeyboardInterrupt from None
-            if isinstance(reason, KeyboardInterrupt) or self.budget.interrupted:
+            self.budget.interrupted |= isinstance(reason, KeyboardInterrupt)
+            if self.budget.interrupted:
                 self.incumbent.tell(interrupted=True)
         return self.incumbent.best
 

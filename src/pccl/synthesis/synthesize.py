@@ -13,9 +13,9 @@ from pccl.algorithm import verify as check
 from pccl.collective import Collective
 from pccl.errors import InternalError, PcclError, VerificationError
 from pccl.settings import Settings
+from pccl.synthesis.fitting import Fitting
 from pccl.synthesis.incumbent import Log
 from pccl.synthesis.problem import Progress
-from pccl.synthesis.search import Search
 from pccl.topology import Topology
 
 
@@ -68,11 +68,10 @@ def synthesize(
         report(0, 1, "compiling kernels, first run only")
     compiling: list[float] = []
     with install_timer("numba:compile", compiling.append):
-        search = Search.of(topology, collectives, settings, report, log)
-        schedule = search.run()
-        bound = search.proven_bound()
+        schedule, bound = Fitting(topology, collectives, settings, report, log).run()
     seconds = time.perf_counter() - begin - sum(compiling)
-    method = f"{settings.effort}: {schedule.origin}"
+    aim = f" for {settings.target}" if settings.target else ""
+    method = f"{settings.effort}{aim}: {schedule.origin}"
     provenance = Provenance(method, settings.seed, max(seconds, 0.0))
     algorithm = schedule.algorithm(provenance, bound)
     if settings.verify:

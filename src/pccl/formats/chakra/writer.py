@@ -113,7 +113,7 @@ def write(
     }
 
 
-def fit(algorithm: Algorithm) -> Picoseconds:
+def fit(algorithm: Algorithm, quick: bool = False) -> Picoseconds:  # noqa: ARG001
     """How long it takes as messages, for which ASTRA-sim always has room."""
     return promise(algorithm, None, "chakra").lowered
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from pccl.formats.msccl.threadblocks import Threadblocks, arrange
 from pccl.formats.msccl.units import Units
 from pccl.formats.runtime_files import (
     CHECKED,
-    Promise,
     matrix_of,
     positive,
     promise,
@@ -94,50 +94,113 @@ def write(
     dict
         What has been written, for people.
     """
-    made = _made(
-        algorithm, target, instances, channels, in_place, (min_bytes, max_bytes), protocol, all_ranks, padded,
-        collective, lowered,
-    )  # fmt: skip
+    if protocol not in DEPTHS:
+        raise PcclError(f"there is no protocol {protocol!r}; there are {', '.join(DEPTHS)}")
+    least, most = _sizes(min_bytes, max_bytes)
+    layout = _laid_out(
+        algorithm,
+        find_target(target),
+        instances=positive(instances, "instances"),
+        channels=channels if channels is None else positive(channels, "channels"),
+        in_place=in_place,
+        all_ranks=all_ranks,
+        padded=padded,
+        collective=collective,
+    )
+    head = layout.head(algorithm.topology.name, protocol, least, most)
+    text = layout.text(head)
+    # Nothing that is wrong reaches a disk.
+    _try(text, layout)
+    promised = promise(algorithm, collective, "msccl", lowered=lowered, queue=layout.queue)
     with replacing(path) as file:
-        file.write(made.text.encode("ascii"))
-    return made.facts
+        file.write(text.encode("ascii"))
+    facts = promised.facts | _facts(head, layout.blocks, layout.program)
+    return facts | layout.program.padding_facts
 
 
-def fit(algorithm: Algorithm) -> Picoseconds:
-    """How long it takes as messages; raises with the reason if the runtimes have no room for it."""
-    return _made(algorithm).promise.lowered
+def fit(algorithm: Algorithm, quick: bool = False) -> Picoseconds:
+    """How long it takes as messages; raises with the reason if the runtimes have no room for it.
+
+    Unless that has to be `quick`, files are run, which may show that connections hold too few messages.
+    """
+    times = [algorithm.duration if quick else Picoseconds(0)]
+    for which in range(len(algorithm.collectives)):
+        layout = _laid_out(algorithm, find_target("executor"), collective=which)
+        if not quick:
+            _try(layout.text(layout.head("trial")), layout)
+        # Otherwise messages take as long as planned: nothing overtakes anything in a lane.
+        if not quick or algorithm.needs:
+            times.append(promise(algorithm, which, "msccl", queue=layout.queue).lowered)
+    return max(times)
 
 
-class _Made(NamedTuple):
-    """A file that has passed its trial."""
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """What goes into a file: who does what, and for which calls."""
 
-    text: str
-    promise: Promise
-    facts: dict[str, str]
+    target: Target
+    collective: Collective
+    in_place: bool | None
+    program: Program
+    units: Units
+    blocks: Threadblocks
+
+    @property
+    def queue(self) -> Ints:
+        """Per message: a number that those of one lane share, which are received in the order of their sends."""
+        m = self.program.messages
+        lanes = self.blocks.lanes
+        pair = m.src * len(self.program.npus) + m.dst
+        found: Ints = pair * (int(lanes.max(initial=0)) + 1) + lanes
+        return found
+
+    @cached_property
+    def shares(self) -> list[list[int]] | None:
+        """Of an all-to-all that is padded: how many chunks every rank sends to every other."""
+        chosen = self.collective
+        if not isinstance(chosen, AllToAllV) or _are_equal(chosen):
+            return None
+        matrix = matrix_of(self.program, self.units.unit)
+        return [[n * self.units.instances for n in row] for row in matrix]
+
+    def head(
+        self, where: str, protocol: str = "Simple", least: int = 0, most: int = int(_LARGEST)
+    ) -> dict[str, str | int]:
+        """What the runtime reads first."""
+        chosen = self.collective
+        return {
+            "name": re.sub(r"[^A-Za-z0-9._:-]+", "-", f"{chosen.kind}-{where}")[:80],
+            "proto": protocol,
+            "nchannels": self.blocks.channels,
+            "nchunksperloop": self.units.per_loop * self.units.instances,
+            "ngpus": len(self.program.npus),
+            "coll": self.target.spell(str(chosen.nccl_name) if chosen.has_one_size else _PADDED),
+            "inplace": int(self.in_place is not False),
+            "outofplace": int(not self.in_place),
+            "minBytes": least,
+            "maxBytes": most,
+        }
+
+    def text(self, head: dict[str, str | int]) -> str:
+        """The file."""
+        purpose = _purpose(self.program, self.shares)
+        return _text(head, self.program, self.units, self.blocks, purpose)
 
 
-def _made(
+def _laid_out(
     algorithm: Algorithm,
-    target: str = "executor",
+    target: Target,
+    *,
     instances: int = 1,
     channels: int | None = None,
     in_place: bool | None = None,
-    sizes: tuple[Size | None, Size | None] = (None, None),
-    protocol: str = "Simple",
     all_ranks: bool | None = None,
     padded: bool = False,
     collective: int | None = None,
-    lowered: bool = False,
-) -> _Made:
-    """Make what :func:`write` saves."""
-    runtime = find_target(target)
-    if protocol not in DEPTHS:
-        raise PcclError(f"there is no protocol {protocol!r}; there are {', '.join(DEPTHS)}")
-    instances = positive(instances, "instances")
-    channels = channels if channels is None else positive(channels, "channels")
-    least, most = _sizes(*sizes)
+) -> _Layout:
+    """Find room for everything; raises if the runtime has none."""
     chosen = chosen_collective(algorithm, collective)
-    _refuse(chosen, runtime, in_place, padded)
+    _refuse(chosen, target, in_place, padded)
     # One file cannot do both if places differ.
     if in_place is None and chosen.in_place_differs:
         in_place = False
@@ -149,34 +212,8 @@ def _made(
         padded=padded or None,
     )
     units = Units.of(program, instances, apart=padded)
-    blocks = arrange(program, units, runtime, channels)
-    name = f"{chosen.kind}-{algorithm.topology.name}"
-    head: dict[str, str | int] = {
-        "name": re.sub(r"[^A-Za-z0-9._:-]+", "-", name)[:80],
-        "proto": protocol,
-        "nchannels": blocks.channels,
-        "nchunksperloop": units.per_loop * instances,
-        "ngpus": len(program.npus),
-        "coll": runtime.spell(str(chosen.nccl_name) if chosen.has_one_size else _PADDED),
-        "inplace": int(in_place is not False),
-        "outofplace": int(not in_place),
-        "minBytes": least,
-        "maxBytes": most,
-    }
-    shares = None
-    if isinstance(chosen, AllToAllV) and not _are_equal(chosen):
-        shares = [[n * instances for n in row] for row in matrix_of(program, units.unit)]
-    text = _text(head, program, units, blocks, _purpose(program, shares))
-    # Nothing that is wrong reaches a disk.
-    _try(text, program, shares, runtime)
-    m = program.messages
-    # Messages of a lane are received in the order in which they are sent.
-    lane = (m.src * len(program.npus) + m.dst) * (
-        int(blocks.lanes.max(initial=0)) + 1
-    ) + blocks.lanes
-    promised = promise(algorithm, collective, "msccl", lowered=lowered, queue=lane)
-    facts = promised.facts | _facts(head, blocks, program) | program.padding_facts
-    return _Made(text, promised, facts)
+    blocks = arrange(program, units, target, channels)
+    return _Layout(target, chosen, in_place, program, units, blocks)
 
 
 def _refuse(chosen: Collective, target: Target, in_place: bool | None, padded: bool) -> None:
@@ -303,11 +340,10 @@ def _tag(name: str, attributes: Mapping[str, object]) -> str:
     return f"<{name} {inside}>"
 
 
-def _try(text: str, program: Program, shares: list[list[int]] | None, target: Target) -> None:
+def _try(text: str, layout: _Layout) -> None:
     """Run the file before anybody else does."""
-    problems = find_problems(
-        text, target=target.name, group=program.members.tolist(), shares=shares
-    )
+    group = layout.program.members.tolist()
+    problems = find_problems(text, target=layout.target.name, group=group, shares=layout.shares)
     for problem in problems:
         if problem.kind is Kind.DEADLOCK:
             raise PcclError(

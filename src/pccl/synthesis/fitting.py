@@ -1,0 +1,217 @@
+"""Plans that runtimes can take: a search, and if a runtime has no room for its best, another with fewer chunks.
+
+For a runtime that is named, the best is what takes least time there, as messages between NPUs. If none is named, a plan
+that suits all of them is preferred to the best if it takes hardly longer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pccl.bounds import Bound
+from pccl.collective import Collective
+from pccl.errors import InfeasibleError, PcclError
+from pccl.settings import Settings
+from pccl.synthesis.chunking import cut, pieces_of
+from pccl.synthesis.incumbent import Log
+from pccl.synthesis.problem import Progress
+from pccl.synthesis.schedule import Schedule
+from pccl.synthesis.search import Search
+from pccl.targets import TARGETS, Target
+from pccl.topology import Topology
+from pccl.topology.core import SWITCH
+
+# Messages may take so many times as long as planned before fewer chunks are tried.
+KEPT = 1.02
+# A plan that suits all runtimes may take so many times as long as the best.
+TOLERATED = 1.05
+# What takes so many times as long before it is improved will not become that good.
+HOPEFUL = 1.5
+# Transfers of one NPU: all runtimes have room for so many; and some have none for so many of one chunk a share.
+EASY = 1024
+HOPELESS = 8192
+
+
+@dataclass
+class Fitting:
+    """Searches for one task, one after another, and what their schedules take in runtimes."""
+
+    topology: Topology
+    collectives: Sequence[Collective]
+    settings: Settings
+    progress: Progress
+    log: Log | None
+    begin: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.begin = time.perf_counter()
+
+    def run(self) -> tuple[Schedule, Bound | None]:
+        """The best schedule for the runtime that is named, or for all of them, and a bound for any number of chunks."""
+        target = self.settings.target
+        if target is None:
+            return self._for_all()
+        return self._for_one(TARGETS[target])
+
+    # --- one runtime --------------------------------------------------------------------------------------------------
+
+    def _for_one(self, target: Target) -> tuple[Schedule, Bound | None]:
+        able = _with_switches(self.topology, target)
+        search = self._search(able, self.collectives)
+        judged = Judged(target)
+        judged.add(search.run())
+        bound = search.proven_bound()
+        if not judged.content:
+            # What was found on the way to the best, with fewer and fewer chunks.
+            for fewer in self._fewer(search):
+                judged.add(fewer)
+                if judged.content:
+                    break
+            opening = judged.best
+            if opening not in (None, search.incumbent.best) and not search.budget.over():
+                judged.add(self._improved(able, opening))
+        if judged.best is None:
+            # Whoever passes on the least has the least to do.
+            settings = replace(self.settings, routes="minimal")
+            judged.add(self._search(able, cut(self.collectives, 1), settings).run())
+        if judged.best is None:
+            raise InfeasibleError(
+                f"no plan was found that {target.name} can take: {judged.refusal}"
+            )
+        return judged.best, bound
+
+    # --- all of them --------------------------------------------------------------------------------------------------
+
+    def _for_all(self) -> tuple[Schedule, Bound | None]:
+        search = self._search(self.topology, self.collectives)
+        best = search.run()
+        bound = search.proven_bound()
+        if (
+            search.budget.effort.work == 0
+            or search.budget.over()
+            or _is_easy(best, self._pieces(best))
+        ):
+            return best, bound
+        asked = [target for target in TARGETS.values() if target.limited]
+        if _suits(best, asked):
+            return best, bound
+        for other in self._alternatives(search, best, asked):
+            if other.duration <= TOLERATED * best.duration and _suits(other, asked):
+                return other, bound
+        return best, bound
+
+    def _alternatives(
+        self, search: Search, best: Schedule, asked: Sequence[Target]
+    ) -> list[Schedule]:
+        """What may suit all runtimes, improved."""
+        if best.algorithm().needs:
+            plain = _with_switches(self.topology, asked[0])
+            return [self._search(plain, cut(self.collectives, self._pieces(best))).run()]
+        for fewer in self._fewer(search):
+            if fewer.duration > HOPEFUL * best.duration:
+                break
+            if _suits(fewer, asked):
+                return [self._improved(self.topology, fewer), fewer]
+        return []
+
+    # --- searches -----------------------------------------------------------------------------------------------------
+
+    def _search(
+        self,
+        topology: Topology,
+        collectives: Sequence[Collective],
+        settings: Settings | None = None,
+    ) -> Search:
+        """A search in the time that is left."""
+        settings = settings or self.settings
+        limit = settings.time_limit
+        if limit is not None:
+            left = limit - (time.perf_counter() - self.begin)
+            settings = replace(settings, time_limit=max(left, 1e-3))
+        return Search.of(topology, collectives, settings, self.progress, self.log)
+
+    def _improved(self, topology: Topology, schedule: Schedule) -> Schedule:
+        """The best that a search finds with as many chunks."""
+        try:
+            return self._search(topology, cut(self.collectives, self._pieces(schedule))).run()
+        except KeyboardInterrupt:
+            # Nothing better yet, and the user has had enough.
+            return schedule
+
+    def _fewer(self, search: Search) -> list[Schedule]:
+        """The openings with fewer chunks than the best, the most chunks first."""
+        most = self._pieces(search.incumbent.best)
+        fewer = sorted((count for count in search.openings if count < most), reverse=True)
+        return [search.openings[count] for count in fewer]
+
+    def _pieces(self, schedule: Schedule) -> int:
+        return pieces_of(self.collectives, schedule.problem.collectives)
+
+
+@dataclass
+class Judged:
+    """Schedules that a runtime was asked about: the best of those that it can take, or why it cannot."""
+
+    target: Target
+    best: Schedule | None = None
+    time: int = 0  # that the best takes in the runtime
+    refusal: str = ""
+
+    @property
+    def content(self) -> bool:
+        """Whether the best takes about as long in the runtime as planned."""
+        return self.best is not None and self.time <= KEPT * self.best.duration
+
+    def add(self, schedule: Schedule) -> None:
+        """Ask about a schedule."""
+        try:
+            time = int(self.target.time_of(schedule.algorithm()))
+        except PcclError as error:
+            self.refusal = str(error)
+            return
+        if self.best is None or time < self.time:
+            self.best = schedule
+            self.time = time
+
+
+def _with_switches(topology: Topology, target: Target) -> Topology:
+    """The network with switches that do no more than the runtime lets them do."""
+    no_switch = topology.kind != SWITCH
+    multicast = topology.multicast & (no_switch | target.multicast)
+    reduce = topology.reduce & (no_switch | target.reduce)
+    if np.array_equal(multicast, topology.multicast) and np.array_equal(reduce, topology.reduce):
+        return topology
+    return replace(topology, multicast=multicast, reduce=reduce)
+
+
+def _is_easy(schedule: Schedule, pieces: int) -> bool:
+    """Whether there is no question that is worth asking: all have room, or nothing would have."""
+    problem = schedule.problem
+    topology = problem.topology
+    is_switch = topology.kind == SWITCH
+    if len(problem.collectives) > 1:
+        return True
+    if np.any((topology.multicast | topology.reduce) & is_switch):
+        return False
+    # With one chunk to a share, there is nothing to give up.
+    if pieces == 1:
+        return True
+    _, link, *_ = schedule.columns()
+    ends = np.concatenate([topology.src[link], topology.dst[link]])
+    most = int(np.bincount(ends[~is_switch[ends]]).max(initial=0))
+    return most <= EASY or most > HOPELESS * pieces
+
+
+def _suits(schedule: Schedule, targets: Sequence[Target]) -> bool:
+    """Whether all these runtimes can take it."""
+    algorithm = schedule.algorithm()
+    try:
+        for target in targets:
+            target.time_of(algorithm, quick=True)
+    except PcclError:
+        return False
+    return True

@@ -1,0 +1,114 @@
+"""Plans for runtimes: within their limits, and the best as messages between NPUs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+import pccl
+from pccl.formats.lowering import lowered_time
+from pccl.synthesis import fitting
+from pccl.targets import TARGETS, Target
+from pccl.topology import parse_topology
+
+MULTIPLIES = "switch:4,bandwidth=1GB/s,latency=0ns,multicast=yes,reduce=yes"
+
+
+def take_few(algorithm: pccl.Algorithm, quick: bool = False) -> pccl.units.Picoseconds:
+    """A runtime that takes no more than two chunks to a share."""
+    if algorithm.collectives[0].pieces > 2:
+        raise pccl.PcclError("more than two chunks")
+    return lowered_time(algorithm)
+
+
+def take_slowly(algorithm: pccl.Algorithm, quick: bool = False) -> pccl.units.Picoseconds:
+    """A runtime in which every chunk takes twice as long as the one before it."""
+    return pccl.units.Picoseconds(int(algorithm.duration) * 2 ** algorithm.collectives[0].pieces)
+
+
+def take_nothing(algorithm: pccl.Algorithm, quick: bool = False) -> pccl.units.Picoseconds:
+    """A runtime that has no room for anything."""
+    raise pccl.PcclError(f"no room for {len(algorithm.transfers)} transfers")
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch):
+    def register(function) -> None:
+        monkeypatch.setitem(TARGETS, "chakra", Target("chakra", f"{__name__}:{function.__name__}"))
+
+    return register
+
+
+def test_without_limits_the_best_is_taken() -> None:
+    ring = parse_topology("ring:4")
+    best = pccl.synthesize(ring, pccl.Broadcast("16MiB"))
+    assert best.collectives[0].pieces > 2
+    assert pccl.synthesize(ring, pccl.Broadcast("16MiB"), target="chakra") == best
+
+
+def test_fewer_chunks_where_a_runtime_takes_no_more(runtime) -> None:
+    runtime(take_few)
+    found = pccl.synthesize(parse_topology("ring:4"), pccl.Broadcast("16MiB"), target="chakra")
+    assert found.collectives[0].pieces == 2
+    assert found.provenance.method.startswith("balanced for chakra: ")
+
+
+def test_the_time_in_the_runtime_counts(runtime) -> None:
+    runtime(take_slowly)
+    found = pccl.synthesize(parse_topology("ring:4"), pccl.Broadcast("16MiB"), target="chakra")
+    assert found.collectives[0].pieces == 1
+
+
+def test_no_plan_fits(runtime) -> None:
+    runtime(take_nothing)
+    with pytest.raises(pccl.InfeasibleError, match=r"that chakra can take: no room for \d+ trans"):
+        pccl.synthesize(parse_topology("ring:4"), pccl.Broadcast("16MiB"), target="chakra")
+
+
+def test_switches_do_what_the_runtime_lets_them_do() -> None:
+    hub = parse_topology(MULTIPLIES)
+    whole = pccl.synthesize(hub, pccl.AllReduce("4kB", chunks=1))
+    assert whole.needs == ("multicast", "reduce")
+    for name in ("msccl", "mscclpp", "chakra"):
+        found = pccl.synthesize(hub, pccl.AllReduce("4kB", chunks=1), target=name)
+        assert found.needs == ()
+        assert lowered_time(found) <= found.duration
+        assert found.duration < lowered_time(whole)
+
+
+def test_all_runtimes_take_what_gains_nothing_from_switches() -> None:
+    """All-Gather does not: what arrives takes as long."""
+    best = pccl.synthesize(parse_topology(MULTIPLIES), pccl.AllGather("4MiB"))
+    for target in TARGETS.values():
+        assert target.time_of(best) <= 1.1 * best.duration
+
+
+@pytest.mark.parametrize(("tolerated", "suits"), [(100.0, True), (1.05, False)])
+def test_what_suits_all_may_take_a_little_longer(tolerated, suits, monkeypatch) -> None:
+    few = replace(TARGETS["msccl"], fit=f"{__name__}:take_few")
+    monkeypatch.setitem(TARGETS, "msccl", few)
+    monkeypatch.setattr(fitting, "EASY", 0)
+    monkeypatch.setattr(fitting, "HOPEFUL", 100.0)
+    monkeypatch.setattr(fitting, "TOLERATED", tolerated)
+    found = pccl.synthesize(parse_topology("ring:4"), pccl.Broadcast("4MiB"))
+    assert (found.collectives[0].pieces == 2) == suits
+
+
+def test_a_search_without_a_question_does_not_ask() -> None:
+    """Formats are not even imported."""
+    program = (
+        "import sys, pccl\n"
+        "mesh = pccl.topology.mesh(4, 4)\n"
+        "pccl.synthesize(mesh, pccl.AllToAll('1MiB'), effort='fast')\n"
+        "pccl.synthesize(mesh, pccl.AllGather('1MiB'))\n"
+        "assert 'pccl.formats' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_an_unknown_target() -> None:
+    with pytest.raises(pccl.PcclError, match="no target 'nccl'; there are mscclpp, msccl, chakra"):
+        pccl.synthesize(parse_topology("ring:4"), pccl.AllGather("4kB"), target="nccl")
