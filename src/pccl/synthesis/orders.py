@@ -35,6 +35,16 @@ def rounds(jobs: Jobs, rng: np.random.Generator) -> Ints:
     return _sorted_by([_nearness(jobs), jobs.piece], rng)
 
 
+def staggered(jobs: Jobs, rng: np.random.Generator) -> Ints:
+    """In rounds, and inside a round as real exchanges do: all send to the next, then to the next but one, and so on.
+
+    At any time, then, all sources send to different destinations, as long as they keep step.
+    """
+    target = jobs.destination[np.minimum(jobs.first[:-1], max(len(jobs.destination) - 1, 0))]
+    ahead = (target - jobs.source) % jobs.topology.num_devices
+    return _sorted_by([ahead, jobs.piece], rng)
+
+
 def at_random(jobs: Jobs, rng: np.random.Generator) -> Ints:
     """No order at all."""
     return rng.permutation(len(jobs))
@@ -60,5 +70,6 @@ def _sorted_by(keys: list[Column], rng: np.random.Generator) -> Ints:
 ORDERS: dict[str, Order] = {
     "farthest-first": farthest_first,
     "rounds": rounds,
+    "staggered": staggered,
     "random": at_random,
 }

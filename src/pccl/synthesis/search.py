@@ -48,8 +48,10 @@ Attempt: TypeAlias = Callable[[], Schedule]
 # find.
 SHARE_OF_CHUNKING = 0.4
 SHARE_OF_METHODS = 0.6
-# A method that takes so many times as long as the best is not tried with more chunks.
+# A method that takes so many times as long as the best is not tried with more chunks, once there are enough of them to
+# tell: some methods need many.
 HOPELESS = 1.5
+TELLING = 8
 # Of collectives that are not alike: more of them are not looked for one by one.
 MOST_CLASSES = 4
 # A relay through others must gain more than this share of the time.
@@ -202,7 +204,7 @@ class Search:
                 self.openings[chunks] = found
             if self._good_enough():
                 return
-            if found.duration > HOPELESS * self.incumbent.best.duration:
+            if chunks >= TELLING and found.duration > HOPELESS * self.incumbent.best.duration:
                 hopeless.add(method)
         if problem.collects_and_spreads and self.budget.effort.work:
             midway = (method.midway() for method in (self.incumbent.best.origin.method, *methods))

@@ -103,6 +103,12 @@ def timed_by(schedule: Schedule, timing: Timing, table: _Timetable | None = None
     return schedule.timed(late.max(initial=0) - late)
 
 
+def timed_by_place(schedule: Schedule, place: Ints) -> Schedule:
+    """The same routes, timed so that each free link takes the ready transfer whose place comes first."""
+    table = _Timetable(schedule, schedule.moves, schedule.start)
+    return schedule.timed(table.starts_by(place))
+
+
 def justified(schedule: Schedule, passes: int) -> Schedule:
     """Move everything as late as it can go, then as early, again and again while that gains time.
 
@@ -152,6 +158,10 @@ class _Timetable:
 
     def starts(self, rank: Rank) -> Ints:
         """Starts if each free link takes the ready transfer of the best rank."""
+        return self.starts_by(self._rank(rank))
+
+    def starts_by(self, place: Ints) -> Ints:
+        """Starts if each free link takes the ready transfer whose place comes first; of no places, the first ready."""
         net = self.schedule.net
         moves = self.moves
         count = len(moves.arc)
@@ -167,7 +177,7 @@ class _Timetable:
         heap = np.empty((count + lanes + 2, 3), np.int64)
         start = np.zeros(count, np.int64)
         waiting = self._waiting._replace(missing=self._waiting.missing.copy())
-        serve_by_rank(net, moves, waiting, self._rank(rank), queues, heap, start)
+        serve_by_rank(net, moves, waiting, place, queues, heap, start)
         return start
 
     @cached_property

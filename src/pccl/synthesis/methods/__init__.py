@@ -6,18 +6,29 @@ placement   jobs onto the time-expanded network, one after another
 earliest    each chunk as early as it can be: the paper's method
 guided      each chunk over links that carry little
 flooding    all chunks at once
+direct      each chunk by a fixed route
 """
 
 from __future__ import annotations
 
 from pccl.synthesis.methods.base import POLISH, Method, Orders
+from pccl.synthesis.methods.direct import Direct
 from pccl.synthesis.methods.earliest import EarliestArrival
 from pccl.synthesis.methods.flooding import Flooding
 from pccl.synthesis.methods.guided import PriceGuided
 
-__all__ = ["METHODS", "POLISH", "EarliestArrival", "Flooding", "Method", "Orders", "PriceGuided"]
+__all__ = [
+    "METHODS",
+    "POLISH",
+    "Direct",
+    "EarliestArrival",
+    "Flooding",
+    "Method",
+    "Orders",
+    "PriceGuided",
+]
 
 # Variants are tried in this order, where openings were not good enough.
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (PriceGuided, EarliestArrival, Flooding)
+    method.name: method for method in (PriceGuided, EarliestArrival, Flooding, Direct)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import ClassVar, Self
 
@@ -35,11 +36,13 @@ class EarliestArrival(InOrder):
         straight = many or (problem.dense and problem.even)
         yield (0 if straight else 1), paper
         yield (1 if straight else 0), detours
+        if len(problem.topology.switches) and not many:
+            yield 1, replace(detours, order="staggered")
 
     @classmethod
     def variants(cls, problem: Problem) -> Iterator[Self]:
         """Both orders, on all kinds of routes, in steps and exactly."""
-        orders = ("rounds", "farthest-first")
+        orders = ("rounds", "farthest-first", "staggered")
         steps = (True, False) if problem.steps else (False,)
         for order, way, step in product(orders, problem.routes, steps):
             yield cls(seed=problem.seed, order=order, routes=way, steps=step)
