@@ -78,10 +78,20 @@ def test_padded_files_are_refused(tmp_path):
         import_msccl(tmp_path / "a.xml", algorithm.topology, size="9KiB")
 
 
-def test_sums_need_direct_links(tmp_path):
+@pytest.mark.parametrize("kind", ["reduce-scatter", "all-reduce"])
+def test_sums_pass_switches_one_by_one(kind, tmp_path):
+    algorithm = synthesized("switch", kind, 2)
+    write(algorithm, tmp_path / "a.xml")
+    back = import_msccl(tmp_path / "a.xml", algorithm.topology, size=algorithm.collectives[0].size)
+    assert len(back.transfers) == len(algorithm.transfers)
+    assert back.transfers.reduce.sum() == algorithm.transfers.reduce.sum()
+
+
+def test_sums_that_a_switch_would_add_need_direct_links(tmp_path):
     algorithm = synthesized("switch", "reduce-scatter", 1)
+    adds = pccl.topology.switch(8, multicast=True, reduce=True)
     with pytest.raises(pccl.FormatError, match=r"partial sums meet in switch 8 .*--unroll"):
-        returned(algorithm, tmp_path)
+        returned(algorithm, tmp_path, adds)
     returned(algorithm, tmp_path, algorithm.topology.unroll_switches())
 
 

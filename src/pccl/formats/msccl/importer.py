@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from pccl.formats.msccl.rules import beyond_buffers, broken_parts
 from pccl.formats.msccl.targets import CHOSEN, DEPTHS, plain_name
 from pccl.network import NEVER, network, price_table
 from pccl.topology import Topology
+from pccl.topology.core import SWITCH
 from pccl.units import Bytes, Size, parse
 
 # Older files lack these.
@@ -180,15 +181,22 @@ class _Follower(Machine):
 def _algorithm(schedule: _Schedule, collective: Collective, path: str) -> Algorithm:
     columns = (schedule.chunk, schedule.link, schedule.start)
     # Which transfers add can be seen only once all are there, in the order in which the algorithm keeps them.
-    draft = Algorithm.build(schedule.topology, [collective], *map(np.array, columns))
+    draft = Algorithm.build(
+        schedule.topology, [collective], *map(np.array, columns), follows=np.array(schedule.before)
+    )
     t = draft.transfers
+    adds = np.array(_adds(draft), np.bool_)
+    follows = None
+    if schedule.topology.plain:
+        follows = np.where(replace(t, reduce=adds).passes_on, t.follows, -1)
     algorithm = Algorithm.build(
         schedule.topology,
         [collective],
         t.chunk,
         t.link,
         t.start,
-        _adds(draft),
+        adds,
+        follows=follows,
         provenance=Provenance(f"imported from {Path(path).name}"),
     )
     try:
@@ -199,7 +207,10 @@ def _algorithm(schedule: _Schedule, collective: Collective, path: str) -> Algori
 
 
 def _adds(draft: Algorithm) -> list[bool]:
-    """Per transfer of a sum: whether its receiver has other contributions, which it is added to."""
+    """Per transfer of a sum: whether its receiver has other contributions, which it is added to.
+
+    What a switch only passes on is added if it is where its message ends.
+    """
     t = draft.transfers
     c = draft.conditions
     topology = draft.topology
@@ -212,14 +223,18 @@ def _adds(draft: Algorithm) -> list[bool]:
     for chunk in range(len(c)):
         for k, npu in enumerate(c.sources(chunk).tolist()):
             held[chunk, npu] = 1 << k
+    passes = (topology.kind == SWITCH) & ~topology.multicast & ~topology.reduce
     flying: dict[int, int] = {}
     events = np.lexsort((np.concatenate([t.arrival, t.start]), np.tile(t.chunk, 2)))
     for leaves, i in zip(*(part.tolist() for part in np.divmod(events, count)), strict=True):
         chunk = int(t.chunk[i])
         if leaves:
-            flying[i] = held[chunk, int(t.src[i])]
+            passed = passes[t.src[i]]
+            flying[i] = flying[int(t.follows[i])] if passed else held[chunk, int(t.src[i])]
             continue
         device = int(t.dst[i])
+        if passes[device]:
+            continue
         new = flying[i]
         old = held[chunk, device]
         adds[i] = bool(old) and not new & old
@@ -235,6 +250,10 @@ def _adds(draft: Algorithm) -> list[bool]:
                 f"chunk {chunk}: partial sums meet in {topology.device_text(device)}, which {trouble}"
             )
         held[chunk, device] = new | old
+    # From the end of every message back to its beginning.
+    for i in np.argsort(-t.start, kind="stable")[: count if topology.plain else 0].tolist():
+        if passes[t.src[i]]:
+            adds[t.follows[i]] = adds[i]
     return adds
 
 
@@ -261,6 +280,9 @@ class _Schedule:
         self.chunk: list[int] = []
         self.link: list[int] = []
         self.start: list[int] = []
+        self.before: list[
+            int
+        ] = []  # of the same message, the row before; -1 where a switch is not the sender
 
     def place(self, execution: Execution, messages: Mapping[int, Column]) -> None:
         """Take the steps as they become ready, and give times to what they send."""
@@ -301,6 +323,8 @@ class _Schedule:
                     self.chunk.append(chunk)
                     self.link.append(link)
                     self.start.append(start)
+                    passes = self.topology.kind[self.topology.src[link]] == SWITCH
+                    self.before.append(len(self.before) - 1 if passes else -1)
                     self.free[link] = start + self.hold[link]
                     time = start + self.travel[link]
                     # The sender is done when its own link has taken everything; the rest of the way is up to others.
