@@ -6,6 +6,7 @@ that suits all of them is preferred to the best if it takes hardly longer.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,15 +26,21 @@ from pccl.targets import TARGETS, Target
 from pccl.topology import Topology
 from pccl.topology.core import SWITCH
 
-# Messages may take so many times as long as planned before fewer chunks are tried.
+# Messages may take so many times as long as planned before fewer chunks are tried: in one runtime, and in all of them.
 KEPT = 1.02
-# A plan that suits all runtimes may take so many times as long as the best.
+KEPT_BY_ALL = 1.1
+# A plan that suits all runtimes may take so many times as long as the best: if one of them has no room for that, and if
+# it has, but messages take longer there than planned.
 TOLERATED = 1.05
+PREFERRED = 1.01
+# Of the effort: for a second search, if nobody has named a runtime.
+SHARE_OF_SECOND = 0.25
 # What takes so many times as long before it is improved will not become that good.
 HOPEFUL = 1.5
 # Transfers of one NPU: all runtimes have room for so many; and some have none for so many of one chunk a share.
 EASY = 1024
 HOPELESS = 8192
+NEVER = math.inf
 
 
 @dataclass
@@ -97,10 +104,12 @@ class Fitting:
         ):
             return best, bound
         asked = [target for target in TARGETS.values() if target.limited]
-        if _suits(best, asked):
+        longer = _slowdown(best, asked)
+        if longer <= KEPT_BY_ALL:
             return best, bound
+        enough = best.duration * (TOLERATED if longer == NEVER else PREFERRED)
         for other in self._alternatives(search, best, asked):
-            if other.duration <= TOLERATED * best.duration and _suits(other, asked):
+            if other.duration <= enough and _slowdown(other, asked) <= KEPT_BY_ALL:
                 return other, bound
         return best, bound
 
@@ -110,12 +119,12 @@ class Fitting:
         """What may suit all runtimes, improved."""
         if best.algorithm().needs:
             plain = _with_switches(self.topology, asked[0])
-            return [self._search(plain, cut(self.collectives, self._pieces(best))).run()]
+            return [self._improved(plain, best, SHARE_OF_SECOND)]
         for fewer in self._fewer(search):
             if fewer.duration > HOPEFUL * best.duration:
                 break
-            if _suits(fewer, asked):
-                return [self._improved(self.topology, fewer), fewer]
+            if _slowdown(fewer, asked) <= KEPT_BY_ALL:
+                return [self._improved(self.topology, fewer, SHARE_OF_SECOND), fewer]
         return []
 
     # --- searches -----------------------------------------------------------------------------------------------------
@@ -134,10 +143,13 @@ class Fitting:
             settings = replace(settings, time_limit=max(left, 1e-3))
         return Search.of(topology, collectives, settings, self.progress, self.log)
 
-    def _improved(self, topology: Topology, schedule: Schedule) -> Schedule:
-        """The best that a search finds with as many chunks."""
+    def _improved(self, topology: Topology, schedule: Schedule, share: float = 1.0) -> Schedule:
+        """The best that a search finds with as many chunks, and with a share of the effort."""
+        search = self._search(topology, cut(self.collectives, self._pieces(schedule)))
+        effort = search.budget.effort
+        search.budget.effort = replace(effort, work=int(share * effort.work))
         try:
-            return self._search(topology, cut(self.collectives, self._pieces(schedule))).run()
+            return search.run()
         except KeyboardInterrupt:
             # Nothing better yet, and the user has had enough.
             return schedule
@@ -206,12 +218,11 @@ def _is_easy(schedule: Schedule, pieces: int) -> bool:
     return most <= EASY or most > HOPELESS * pieces
 
 
-def _suits(schedule: Schedule, targets: Sequence[Target]) -> bool:
-    """Whether all these runtimes can take it."""
+def _slowdown(schedule: Schedule, targets: Sequence[Target]) -> float:
+    """How many times as long as planned it takes, at worst, in these runtimes; for ever if one cannot take it."""
     algorithm = schedule.algorithm()
     try:
-        for target in targets:
-            target.time_of(algorithm, quick=True)
+        times = [int(target.time_of(algorithm, quick=True)) for target in targets]
     except PcclError:
-        return False
-    return True
+        return NEVER
+    return max(times) / max(schedule.duration, 1)

@@ -153,14 +153,15 @@ def write(
 def fit(algorithm: Algorithm, quick: bool = False) -> Picoseconds:
     """How long it takes as messages; raises with the reason if the runtime has no room for it.
 
-    If it has to be `quick`, messages are not replayed, although some may wait for others of their batches.
+    If it has to be `quick`, messages are not replayed that are sent one by one.
     """
     times = [algorithm.duration if quick else Picoseconds(0)]
     for which, chosen in enumerate(algorithm.collectives):
         _refuse(chosen)
         program = lower(algorithm, collective=which, in_place=False, all_ranks=None)
         schedule = arrange(program, box=len(program.npus), most=MOST_THREADBLOCKS)
-        if not quick or algorithm.needs:
+        joined = len(schedule.batches) < len(program.messages)
+        if not quick or joined or algorithm.needs:
             batch = schedule.batches.batch_of
             times.append(promise(algorithm, which, "mscclpp", batch=batch).lowered)
     return max(times)
