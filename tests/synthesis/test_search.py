@@ -261,9 +261,11 @@ def test_wrong_settings(settings, message):
         pccl.synthesize(MESH, pccl.AllGather("64kB"), **settings)
 
 
-def test_flooding_knows_no_limits():
-    with pytest.raises(pccl.PcclError, match="flooding knows no limits of switches"):
-        pccl.synthesize(pccl.topology.switch(4, buffer=1), pccl.AllGather("4kB"), method="flooding")
+def test_flooding_refuses_what_would_take_too_long():
+    with pytest.raises(pccl.PcclError, match="flooding would spread too many chunks"):
+        pccl.synthesize(
+            pccl.topology.switch(1024), pccl.AllGather("1GiB", chunks=4), method="flooding"
+        )
 
 
 @pytest.mark.parametrize("method", ["earliest-arrival", "price-guided", "flooding"])

@@ -112,9 +112,9 @@ class Problem:
 
     @cached_property
     def only_trees(self) -> bool:
-        """Whether jobs have several destinations throughout, and switches set no limits."""
+        """Whether jobs have several destinations throughout."""
         some = any(jobs.any_several for jobs in self._typical_jobs)
-        return some and not self.any_single and not self.topology.limited
+        return some and not self.any_single
 
     @cached_property
     def dense(self) -> bool:

@@ -75,6 +75,7 @@ class Work(NamedTuple):
     sent: Ints  # per device: when the last byte of this chunk has left it
     member: Ints  # the devices that have the chunk, where its tree grows branch by branch
     since: Ints  # per device: since when it has the chunk, if it is a member
+    left: Ints  # per member with a finite buffer: when the last byte that it has sent so far has left it
     has: Ints  # per device: whether it is a member
     depth: (
         Ints  # per device: how many have handed the chunk on until it came there, if it is a member
@@ -316,8 +317,11 @@ def sort_by_start(world: World, size: int) -> None:
 
 
 @kernel
-def respect_limits(world: World, job: int, width: int, tries: int) -> bool:
+def respect_limits(world: World, job: int, width: int, tries: int, grows: bool) -> bool:
     """Re-time the tree now that useless branches are gone, and check finite buffers.
+
+    Where it `grows`, so that nobody knows for how long a switch will send the chunk to others, the switch must have
+    room from then on.
 
     Returns False if a buffer is full at some time between arrival and departure; then `not_before` has been raised to
     the end of that period, so that a new search finds something later, and in the end an empty switch.
@@ -342,6 +346,8 @@ def respect_limits(world: World, job: int, width: int, tries: int) -> bool:
         if store < 0:
             continue
         begin, end = stay_of(world, work.tree[i], size)
+        if grows and not net.passes[receiver]:
+            end = NEVER
         free = free_from(stores, store, begin, end)
         if free == begin:
             continue

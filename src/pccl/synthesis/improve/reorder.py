@@ -23,8 +23,7 @@ class Reorder(Improvement):
         problem = schedule.problem
         method = replace(schedule.origin.method, seed=aim.seed)
         has_order = "order" in method.obeys and aim.settings.order is None
-        # Orders are learned from what moves down, which knows nothing of the limits of switches.
-        if problem.topology.limited or not has_order:
+        if not has_order:
             return aim.polish(method.find(problem), None)
         orders = learned_orders(schedule, NOISES[aim.seed % len(NOISES)], aim.seed)
         # What was best for the schedule is best for those like it, and the other ways take time.

@@ -13,8 +13,8 @@ from pccl.network import Ten, arc_of_link
 from pccl.synthesis.improve.base import Aim, Improvement
 from pccl.synthesis.improve.reroute_kernels import Tries, reroute
 from pccl.synthesis.jobs import Jobs
+from pccl.synthesis.methods.messages import unlimited, within_limits
 from pccl.synthesis.methods.placement import no_guide, trees_of, work_for
-from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule import COLLECT, Schedule
 from pccl.synthesis.schedule_kernels import Moves, replay
 from pccl.synthesis.search_kernels import LANE_FULL, Routes, World
@@ -40,15 +40,17 @@ class Reroute(Improvement):
     mends = True
     most_work = FOR_ALL
 
-    def applies(self, problem: Problem) -> bool:
-        """Not where switches have limits: calendars give links back, but not places in buffers."""
-        return not problem.topology.limited
-
     def improved(self, schedule: Schedule, aim: Aim) -> Schedule:
         """The schedule with other routes, as many as the budget for its size allows."""
         budget = min(FOR_ALL * len(schedule.phases), FOR_EACH * len(schedule))
         minimal = aim.settings.routes == "minimal"
-        return rerouted(schedule, aim.enough, budget, aim.seed, minimal, aim.over)
+        found = rerouted(schedule, aim.enough, budget, aim.seed, minimal, aim.over)
+        if not schedule.problem.topology.limited:
+            return found
+        # Calendars give links back, but not places in buffers: routes are found without regard to them.
+        placed = within_limits(found)
+        best = min(placed, schedule, key=lambda one: one.end)
+        return replace(best, work=found.work + placed.work)
 
 
 def rerouted(
@@ -132,6 +134,8 @@ class _View:
             arc = arc_of_link(jobs.net)[schedule.net.link[schedule.arc]]
             moves = moves._replace(arc=arc)
             start = schedule.end - start - schedule.travel
+        if jobs.net.limited:
+            jobs = replace(jobs, net=unlimited(jobs.net))
         return cls(schedule, phase, backwards, jobs, moves, start)
 
     def release(self) -> Ints:

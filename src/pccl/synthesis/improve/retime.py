@@ -11,6 +11,7 @@ import numpy as np
 
 from pccl._arrays import Ints, offsets_by_owner
 from pccl.synthesis.improve.retime_kernels import Queues, Waiting, serve_by_rank, weigh
+from pccl.synthesis.methods.messages import within_limits
 from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.schedule_kernels import Moves
 
@@ -60,10 +61,10 @@ def retimed(
 
     With `like`, only in the way that was best for a schedule of that kind. No other way is begun once it is `over`.
     """
-    # These ways to time know links and inputs, but nothing of buffers and ports.
-    limited = schedule.problem.topology.limited
-    if limited or not len(schedule) or schedule.duration <= enough:
+    if not len(schedule) or schedule.duration <= enough:
         return schedule
+    if schedule.problem.topology.limited:
+        return _retimed_within_limits(schedule, passes, enough, like, over)
     ways = [*BY_RANK, Timing(by_phase=True)] if len(schedule.phases) > 1 else BY_RANK
     found = {AS_IT_IS: schedule}
     table = _Timetable(schedule, schedule.moves, schedule.start)
@@ -88,6 +89,30 @@ def retimed(
         return schedule
     origin = replace(schedule.origin, timing=how)
     return replace(best.moved_up(), origin=origin)
+
+
+def _retimed_within_limits(
+    schedule: Schedule,
+    passes: int,
+    enough: int,
+    like: Timing | None,
+    over: Callable[[], bool],
+) -> Schedule:
+    """The same where buffers are finite: these ways to time know nothing of them, so what they find is placed anew."""
+    ways = BY_RANK if len(schedule.phases) == 1 else [*BY_RANK, Timing(by_phase=True)]
+    table = _Timetable(schedule, schedule.moves, schedule.start)
+    found = {timing: timed_by(schedule, timing, table) for timing in ways if like in (None, timing)}
+    ranked = sorted(found, key=lambda timing: found[timing].end)[:JUSTIFIED]
+    best = schedule
+    work = schedule.work
+    for timing in (AS_IT_IS, *ranked):
+        if best.duration <= enough or over():
+            break
+        moved = within_limits(justified(found.get(timing, schedule), passes))
+        work += moved.work
+        if moved.end < best.end:
+            best = replace(moved, origin=replace(schedule.origin, timing=timing))
+    return replace(best, work=work)
 
 
 def timed_by(schedule: Schedule, timing: Timing, table: _Timetable | None = None) -> Schedule:

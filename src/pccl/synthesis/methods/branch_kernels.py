@@ -63,6 +63,7 @@ def grow_by_branches(world: World, guide: Guide, job: int) -> int:
         growing[4] = max(growing[4], end)
         if net.limited:
             fill_stores(world, size, width)
+            stay_on(world)
         if guide.on:
             raise_prices(world, guide, size, width)
         join_members(world, width)
@@ -109,10 +110,11 @@ def join_members(world: World, width: int) -> None:
     depth = work.depth[net.src[work.tree[0]]]
     for i in range(width):
         receiver = net.dst[work.tree[i]]
-        depth += not net.passes[receiver]
-        # A finite buffer is left at once, as nobody knows for how long a later branch would need it.
-        if not net.passes[receiver] and net.store[receiver] < 0:
+        if not net.passes[receiver]:
+            depth += 1
             add_member(world, receiver, work.label[receiver, ARRIVAL], depth)
+            if net.store[receiver] >= 0:
+                work.left[receiver] = max(work.label[receiver, ARRIVAL], work.sent[receiver])
 
 
 @kernel
@@ -129,7 +131,7 @@ def find_branch(world: World, guide: Guide, job: int) -> int:
         if device < 0:
             return -1
         width = way_to(world, device, size)
-        if not net.limited or respect_limits(world, job, width, tries):
+        if not net.limited or respect_limits(world, job, width, tries, True):
             return width
         tries += 1
 
@@ -228,9 +230,11 @@ def room_for(world: World, width: int) -> int:
         return LANE_FULL
     if net.limited:
         for i in range(width):
-            store = net.store[net.dst[work.tree[i]]]
-            if store >= 0 and stores.count[store] + 2 >= stores.moment.shape[1]:
-                return STORE_FULL
+            # A branch may begin in a buffer, too.
+            for device in (net.src[work.tree[i]], net.dst[work.tree[i]]):
+                store = net.store[device]
+                if store >= 0 and stores.count[store] + 2 >= stores.moment.shape[1]:
+                    return STORE_FULL
     return DONE
 
 
@@ -246,3 +250,16 @@ def fill_stores(world: World, size: int, width: int) -> None:
         if store >= 0:
             since, until = stay_of(world, arc, size)
             stay(stores, store, since, until)
+
+
+@kernel
+def stay_on(world: World) -> None:
+    """Count the chunk for longer in the finite buffer that the branch found begins at, if it begins at one."""
+    net = world.net
+    work = world.work
+    device = net.src[work.tree[0]]
+    store = net.store[device]
+    # There is room, as the switch had to have some from then on when the chunk came in.
+    if store >= 0 and work.sent[device] > work.left[device]:
+        stay(world.stores, store, work.left[device], work.sent[device])
+        work.left[device] = work.sent[device]

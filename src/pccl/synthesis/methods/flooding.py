@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar, Self
 
@@ -21,6 +21,7 @@ from pccl.synthesis.methods.flooding_kernels import (
     flood_ways,
     prune,
 )
+from pccl.synthesis.methods.messages import place_messages, unlimited
 from pccl.synthesis.methods.ways import find_ways, keeping
 from pccl.synthesis.methods.ways_kernels import Ways
 from pccl.synthesis.problem import Problem
@@ -53,10 +54,14 @@ class Flooding(Method):
         def place(
             phase: int,  # noqa: ARG001
             jobs: Jobs,
-            ten: Ten,  # noqa: ARG001
+            ten: Ten,
             release: Ints,
             progress: Callable[[int], None],
         ) -> Placed:
+            if jobs.net.limited:
+                free = replace(jobs, net=unlimited(jobs.net))
+                planned = _flooded(free, self.seed, self.in_turn, progress)
+                return place_messages(jobs, ten, release, planned, progress)
             placed = _flooded(jobs, self.seed, self.in_turn, progress)
             # It knows nothing of what is taken already: it begins when everything before it is over.
             return placed._replace(start=placed.start + release.max(initial=0))
@@ -72,8 +77,6 @@ class Flooding(Method):
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         """Why the method cannot solve this problem, if it cannot."""
-        if problem.topology.limited:
-            return "knows no limits of switches"
         chunks = len(problem.conditions)
         npus = problem.topology.num_npus
         many = chunks * problem.topology.num_devices > MOST_FLOODED

@@ -173,8 +173,8 @@ def _grown(routes: Routes, done: int, devices: int) -> Routes:
 def work_for(net: Network) -> Work:
     """Scratch space for searches on a network."""
     devices = len(net.first) - 1
-    state, wanted, in_tree, not_before, sent, member, since, has, depth = np.zeros(
-        (9, devices), np.int64
+    state, wanted, in_tree, not_before, sent, member, since, left, has, depth = np.zeros(
+        (10, devices), np.int64
     )
     return Work(
         state=state,
@@ -185,6 +185,7 @@ def work_for(net: Network) -> Work:
         sent=sent,
         member=member,
         since=since,
+        left=left,
         has=has,
         depth=depth,
         heap=np.empty((len(net.dst) + 2, 3), np.int64),

@@ -80,6 +80,6 @@ def find_tree(world: World, guide: Guide, job: int) -> int:
         width = keep_useful(world, job, ident)
         if not net.limited:
             return width
-        if respect_limits(world, job, width, tries):
+        if respect_limits(world, job, width, tries, False):
             return width
         tries += 1

@@ -13,12 +13,8 @@ MOST_ALIKE = 8
 
 
 def keeping(net: Network) -> Bools:
-    """Per device: whether it keeps chunks, and may send them as often as it likes.
-
-    Not so a switch that passes messages on one by one; nor one with a finite buffer, as nobody knows how long a chunk
-    would have to stay there.
-    """
-    keeps: Bools = ~net.passes & (net.store < 0)
+    """Per device: whether it keeps chunks, and may send them as often as it likes; some switches just pass them on."""
+    keeps: Bools = ~net.passes
     return keeps
 
 
