@@ -103,7 +103,7 @@ def test_the_text_says_what_was_asked_and_found(outline):
         "all-to-all and all-reduce on mesh:8x8", *map(str, algorithm.collectives), algorithm.duration_text,
         bound.reason, f"{int(algorithm.duration) / int(bound.value) - 1:.1%}", algorithm.provenance.method,
         "pccl export two_groups.pccl --format perfetto -o two_groups.pftrace",
-        "pccl export two_groups.pccl --format msccl -o two_groups.xml --all-ranks --collective 0",
+        "pccl export two_groups.pccl --format msccl -o two_groups.xml --collective 0",
         "The algorithm was verified",
         "Moving chunks are all chunks with all their transfers.",
     ):  # fmt: skip

@@ -14,7 +14,7 @@ from pccl.formats import FORMATS, Format, export
 # Files for runtimes are executed before they are saved, which beyond this takes longer than all else about a page.
 MOST_TO_TRY = 20_000
 # Flags without which some algorithms are refused; as few as possible are given.
-_TRIES = ((), ("all_ranks",), ("padded",), ("all_ranks", "padded"))
+_TRIES = ((), ("padded",))
 
 
 def commands(algorithm: Algorithm, source: str | Path | None) -> list[tuple[str, str]]:
