@@ -80,7 +80,7 @@ def test_numbers_of_numpy_become_plain_ones() -> None:
         ({"kind": ["all-gather"]}, "there is no collective"),
         (
             {"kind": "all-gather"},
-            "all-gather: .*'size'.*; its parameters are size, group, chunks, dtype$",
+            "all-gather: .*'size'.*; its parameters are size, group, chunks, dtype, priority, weight, confined$",
         ),
         (
             {"kind": "all-gather", "size": "1B", "root": 0},

@@ -109,8 +109,12 @@ class AllToAllV(_Exchange):
         chunks: int | None = None,
         *,
         dtype: str = "uint8",
+        priority: int = 0,
+        weight: float = 1.0,
+        confined: bool = False,
     ) -> None:
-        given = {"matrix": matrix, "group": group, "chunks": chunks, "dtype": dtype}
+        given: dict[str, Any] = {"matrix": matrix, "group": group, "chunks": chunks, "dtype": dtype}
+        given |= {"priority": priority, "weight": weight, "confined": confined}
         for name, value in given.items():
             self._set(name, value)
         self.__post_init__()
