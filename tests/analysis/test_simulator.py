@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_a_plan_on_its_own_topology_takes_its_own_duration(problem):
 def test_a_plan_that_begins_late_runs_at_once(problem, delay):
     algorithm = synthesized(problem)
     t = algorithm.transfers
-    late = pccl.Algorithm.build(problem[0], problem[1], t.chunk, t.link, t.start + delay, t.reduce)
+    late = dataclasses.replace(algorithm, transfers=t.timed(t.start + delay))
     assert pccl.simulate(late).to_algorithm() == algorithm
 
 

@@ -27,7 +27,7 @@ def spec(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "collectives", "chunks"), [("mix.yaml", 2, 18), ("parallelism.yaml", 16, 128)]
+    ("name", "collectives", "chunks"), [("mix.yaml", 2, 18), ("parallelism.yaml", 16, 192)]
 )
 def test_the_examples(tmp_path, name, collectives, chunks):
     path = tmp_path / "example.pccl"
@@ -252,6 +252,9 @@ def test_the_schema_knows_every_key():
         "along",
         "chunks",
         "dtype",
+        "priority",
+        "weight",
+        "confined",
         "root",
         "cyclic",
         "matrix",

@@ -457,13 +457,11 @@ def test_channels_that_are_too_few(tmp_path):
 def test_switches_that_runtimes_do_not_have(tmp_path):
     """What switches would multiply takes twice as long as messages: it is written only if that is asked for."""
     multiplies = pccl.topology.switch(8, multicast=True)
-    algorithm = pccl.synthesize(multiplies, pccl.AllGather("64MiB", chunks=4))
-    assert algorithm.needs == ("multicast",)
-    assert "switches that multiply" in algorithm.summary()
-    broadcast = pccl.synthesize(multiplies, pccl.Broadcast("64MiB", chunks=4))
-    for plan, path in ((algorithm, "a.xml"), (broadcast, "a.plan.json")):
-        if plan is broadcast:
-            with pytest.raises(pccl.PcclError, match=r"switches that multiply .*--for mscclpp"):
-                pccl.export(plan, tmp_path / path)
+    plan = pccl.synthesize(multiplies, pccl.Broadcast("64MiB", chunks=4))
+    assert plan.needs == ("multicast",)
+    assert "switches that multiply" in plan.summary()
+    for path in ("a.xml", "a.plan.json"):
+        with pytest.raises(pccl.PcclError, match=r"switches that multiply .*--for mscclp?p?"):
+            pccl.export(plan, tmp_path / path)
         facts = pccl.export(plan, tmp_path / path, lowered=True)
         assert "planned, but" in facts["time"]

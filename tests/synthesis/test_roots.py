@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import pccl
 from pccl.collective import compile_conditions
 from pccl.synthesis.roots import Root, find_roots
+from pccl.synthesis.zones import zones_of
 
 LINE = pccl.topology.line(5, bandwidth="1GB/s", latency="1us")
 
 
 def roots(topology, collective, rule):
     conditions = compile_conditions(topology, [collective])
-    return find_roots(topology, conditions, rule).tolist()
+    zones = zones_of(topology, [collective], np.array([collective.confined]))
+    return find_roots(topology, conditions, zones, rule).tolist()
 
 
 def test_a_plain_chunk_starts_at_its_source():

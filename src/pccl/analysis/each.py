@@ -47,9 +47,9 @@ def each_collective(algorithm: Algorithm) -> tuple[CollectiveRow, ...]:
     --------
     >>> import pccl
     >>> ring = pccl.topology.ring(4, latency="0ns", bandwidth="1GB/s")
-    >>> both = pccl.synthesize(ring, pccl.SendRecv("1kB", (0, 1)), pccl.AllGather("40kB"))
+    >>> both = pccl.synthesize(ring, pccl.SendRecv("1kB", (0, 1), chunks=1), pccl.AllGather("40kB", chunks=1))
     >>> [str(row.finish) for row in pccl.each_collective(both)]
-    ['1us', '16us']
+    ['1us', '20us']
     """
     topology = algorithm.topology
     t = algorithm.transfers

@@ -50,9 +50,9 @@ def lowered_time(
     --------
     >>> import pccl
     >>> nvls = pccl.topology.parse_topology("switch:4,bandwidth=1GB/s,latency=0ns,multicast=yes")
-    >>> gather = pccl.synthesize(nvls, pccl.AllGather("4kB", chunks=1))
-    >>> gather.duration_text, lowered_time(gather)
-    ('4.00 us', Picoseconds(6000000))
+    >>> spread = pccl.synthesize(nvls, pccl.Broadcast("4kB", chunks=1))
+    >>> spread.duration_text, lowered_time(spread)
+    ('8.00 us', Picoseconds(16000000))
     """
     sent = follow(algorithm) if delivered is None else delivered
     mine = np.ones(len(sent), np.bool_)
