@@ -40,8 +40,11 @@ def staggered(jobs: Jobs, rng: np.random.Generator) -> Ints:
 
     At any time, then, all sources send to different destinations, as long as they keep step.
     """
-    target = jobs.destination[np.minimum(jobs.first[:-1], max(len(jobs.destination) - 1, 0))]
-    ahead = (target - jobs.source) % jobs.topology.num_devices
+    # A chunk that is where it should be has no destination: it counts as sent to its source.
+    ahead = np.zeros(len(jobs), np.int64)
+    going = np.flatnonzero(np.diff(jobs.first))
+    target = jobs.destination[jobs.first[going]]
+    ahead[going] = (target - jobs.source[going]) % jobs.topology.num_devices
     return _sorted_by([ahead, jobs.piece], rng)
 
 
