@@ -34,7 +34,7 @@ from pccl import (
     verify,
 )
 from pccl.algorithm.timing import move_up
-from pccl.topology.core import NPU
+from pccl.topology.parts import NPU
 from tests.algorithm.reference import is_correct
 from tests.strategies import problems, synthesized
 

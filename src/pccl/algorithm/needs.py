@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pccl.algorithm.core import Transfers
-from pccl.topology.core import SWITCH
+from pccl.topology.parts import SWITCH
 
 
 def needs_of_switches(transfers: Transfers) -> tuple[str, ...]:

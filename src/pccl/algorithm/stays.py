@@ -16,7 +16,7 @@ from pccl._arrays import Ints, inverse
 from pccl.algorithm.core import Transfers
 from pccl.errors import InfeasibleError
 from pccl.topology import Topology
-from pccl.topology.core import UNLIMITED
+from pccl.topology.parts import UNLIMITED
 
 
 @dataclass(frozen=True)

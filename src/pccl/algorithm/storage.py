@@ -23,7 +23,7 @@ from pccl.algorithm.core import Algorithm, Provenance
 from pccl.collective import Collective, collective_from_dict, compile_conditions
 from pccl.errors import FormatError, PcclError
 from pccl.topology import Topology
-from pccl.topology.core import DEVICE_COLUMNS, LINK_COLUMNS
+from pccl.topology.parts import DEVICE_COLUMNS, LINK_COLUMNS
 from pccl.units import Picoseconds
 
 _TOPOLOGY = (*DEVICE_COLUMNS, *LINK_COLUMNS)

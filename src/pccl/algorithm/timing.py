@@ -26,7 +26,7 @@ from pccl.algorithm.stays import Stays, find_stays
 from pccl.algorithm.timing_kernels import Inputs, Waits
 from pccl.errors import InfeasibleError, VerificationError
 from pccl.topology import Topology
-from pccl.topology.core import UNLIMITED
+from pccl.topology.parts import UNLIMITED
 from pccl.units import Picoseconds
 
 

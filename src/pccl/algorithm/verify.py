@@ -16,7 +16,7 @@ from pccl.algorithm.bound import Bound
 from pccl.algorithm.core import Algorithm
 from pccl.collective import compile_conditions
 from pccl.errors import PcclError, VerificationError
-from pccl.topology.core import UNLIMITED
+from pccl.topology.parts import UNLIMITED
 from pccl.units import Picoseconds
 
 # Twenty-six and thirteen days, in picoseconds: with latencies below 2**62, sums stay within an int64.

@@ -10,7 +10,7 @@ from pccl.algorithm import Algorithm
 from pccl.analysis.comparison import bandwidths
 from pccl.bounds import lower_bound
 from pccl.collective import Collective
-from pccl.topology.core import NPU
+from pccl.topology.parts import NPU
 from pccl.units import Picoseconds
 
 

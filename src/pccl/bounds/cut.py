@@ -16,7 +16,8 @@ from pccl.bounds.case import Case
 from pccl.collective import format_group
 from pccl.network import network, unloaded_times
 from pccl.topology import Topology
-from pccl.topology.core import NPU, transmission_time
+from pccl.topology.core import transmission_time
+from pccl.topology.parts import NPU
 
 QUICK = True
 

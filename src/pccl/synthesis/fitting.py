@@ -24,7 +24,7 @@ from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.search import Search
 from pccl.targets import TARGETS, Target
 from pccl.topology import Topology
-from pccl.topology.core import SWITCH
+from pccl.topology.parts import SWITCH
 
 # Messages may take so many times as long as planned before fewer chunks are tried: in one runtime, and in all of them.
 KEPT = 1.02

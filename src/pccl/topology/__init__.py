@@ -2,7 +2,8 @@
 
 ::
 
-    core          Topology, its links and switches as users write them down, and the verbs on it
+    parts         links and switches as users write them down, and the columns that they become
+    core          Topology, and the verbs on it
     paths         the diameter, and direct links in the place of switches
     generators    lines, rings, switches, their products, trees and dragonflies
     machines      DGX, HGX, MI250 and TPU machines by name
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pccl.topology.core import Link, Switch, Topology
+from pccl.topology.core import Topology
 from pccl.topology.generators import (
     dragonfly,
     fat_tree,
@@ -45,6 +46,7 @@ from pccl.topology.machines import (
     tpu_v5e,
     tpu_v5p,
 )
+from pccl.topology.parts import Link, Switch
 
 if TYPE_CHECKING:
     from pccl.topology.files import (

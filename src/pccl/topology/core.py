@@ -19,69 +19,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from pccl._arrays import Bools, Column, Indices, Ints, offsets_by_owner
 from pccl.errors import TopologyError
-from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse, whole
+from pccl.topology.parts import (
+    ABSENT,
+    COLUMNS,
+    DEVICE_COLUMNS,
+    LINK_COLUMNS,
+    MOST_NPUS,
+    NPU,
+    SWITCH,
+    UNLIMITED,
+    Link,
+    Switch,
+)
+from pccl.units import BytesPerSecond, Picoseconds, parse, whole
 
 if TYPE_CHECKING:
     import networkx
 
-# Values of `kind`.
-NPU = 0
-SWITCH = 1
-ABSENT = 2
-# Value of `buffer` for a switch that holds any number of chunks.
-UNLIMITED = 0
-# A typing error should not fill the memory with NPUs.
-MOST_NPUS = 10_000_000
 # Transmission times are computed in int64 four decimal digits at a time, which this keeps exact.
 _BANDWIDTH_LIMIT = 9 * 10**14
-
-
-@dataclass(frozen=True)
-class Link:
-    """One directed physical connection, as users write it down.
-
-    Parameters
-    ----------
-    src, dst
-        Device numbers.
-    bandwidth, latency
-        How fast bytes follow each other, and how long each of them takes.
-    exclusive
-        Whether a transfer holds the link until it has arrived, so that its latency holds the link too.
-    gap
-        For how long a transfer holds the link besides: what a message costs, however short (the g of LogGP).
-    """
-
-    src: int
-    dst: int
-    bandwidth: Bandwidth
-    latency: Time
-    exclusive: bool = False
-    gap: Time = "0ns"
-
-
-@dataclass(frozen=True)
-class Switch:
-    """A device that passes messages on but takes part in no collective.
-
-    A plain switch does no more than that: every message that comes in leaves once, over one link.
-
-    Parameters
-    ----------
-    name
-        What to call it; ``"switch0"``, ``"switch1"``, … when empty.
-    buffer
-        How many chunks it holds at once, each from its first byte received to its last byte sent; ``None`` for any.
-    multicast
-        Whether it multiplies: a chunk that came in once may leave over several links.
-    reduce
-        Whether it adds: partial sums of a chunk that come in leave as one.
-    """
-
-    name: str = ""
-    buffer: int | None = None
-    multicast: bool = False
-    reduce: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,7 +84,7 @@ class Topology:
 
     def __post_init__(self) -> None:
         # Read-only copies of its own: what is cached, and the hash, stay true only if nobody can change a topology.
-        for name, dtype in _COLUMNS.items():
+        for name, dtype in COLUMNS.items():
             column: Column = np.array(getattr(self, name), dtype=dtype)
             column.setflags(write=False)
             object.__setattr__(self, name, column)
@@ -439,21 +395,9 @@ def transmission_time(sizes: ArrayLike, bandwidths: ArrayLike) -> Ints:
     return np.asarray(whole + (rest > 0), dtype=np.int64)
 
 
-DEVICE_COLUMNS = {"kind": np.int8, "buffer": np.int64, "multicast": np.bool_, "reduce": np.bool_}
-LINK_COLUMNS = {
-    "src": np.int32,
-    "dst": np.int32,
-    "latency": np.int64,
-    "bandwidth": np.int64,
-    "exclusive": np.bool_,
-    "gap": np.int64,
-}
-_COLUMNS: dict[str, Any] = DEVICE_COLUMNS | LINK_COLUMNS
-
-
 def _check(topology: Topology) -> None:
     devices = topology.num_devices
-    for column in _COLUMNS:
+    for column in COLUMNS:
         count = devices if column in DEVICE_COLUMNS else topology.num_links
         if getattr(topology, column).shape != (count,):
             raise TopologyError(f"{topology.name}: column {column!r} must have {count} entries")

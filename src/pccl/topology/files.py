@@ -20,9 +20,10 @@ import numpy as np
 
 from pccl._files import replacing
 from pccl.errors import FormatError, PcclError
-from pccl.topology.core import ABSENT, LINK_COLUMNS, MOST_NPUS, Link, Switch, Topology
+from pccl.topology.core import Topology
 from pccl.topology.documents import converted, placed, read_document, read_text
 from pccl.topology.generators import fully_connected, product, ring, switch
+from pccl.topology.parts import ABSENT, LINK_COLUMNS, MOST_NPUS, Link, Switch
 from pccl.units import BytesPerSecond, Picoseconds, parse
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_NPUS)]

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pccl.errors import TopologyError
-from pccl.topology.core import ABSENT, LINK_COLUMNS, Link, Switch, Topology
+from pccl.topology.core import Topology
+from pccl.topology.parts import ABSENT, LINK_COLUMNS, Link, Switch
 from pccl.units import Bandwidth, Time, whole
 
 BANDWIDTH: Bandwidth = "50GiB/s"

@@ -10,7 +10,8 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from pccl.errors import PcclError, TopologyError
-from pccl.topology.core import ABSENT, Link, Switch, Topology
+from pccl.topology.core import Topology
+from pccl.topology.parts import ABSENT, Link, Switch
 from pccl.units import BytesPerSecond, Picoseconds, parse
 
 if TYPE_CHECKING:

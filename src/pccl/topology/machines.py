@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pccl.errors import TopologyError
-from pccl.topology.core import Link, Switch, Topology
+from pccl.topology.core import Topology
 from pccl.topology.generators import NO_GAP, affordable, grid
+from pccl.topology.parts import Link, Switch
 from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse, whole
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]

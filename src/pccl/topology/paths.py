@@ -12,7 +12,8 @@ import numpy as np
 
 from pccl._arrays import Ints
 from pccl.errors import TopologyError
-from pccl.topology.core import DEVICE_COLUMNS, NPU, SWITCH, Topology
+from pccl.topology.core import Topology
+from pccl.topology.parts import DEVICE_COLUMNS, NPU, SWITCH
 
 
 def diameter(topology: Topology) -> int:

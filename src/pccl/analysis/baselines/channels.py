@@ -17,7 +17,7 @@ from pccl.analysis.baselines.rings import best_tour, improved, nearest_first
 from pccl.analysis.baselines.workload import Paths, UnsupportedError, Workload
 from pccl.collective import Broadcast
 from pccl.topology import Topology
-from pccl.topology.core import SWITCH
+from pccl.topology.parts import SWITCH
 
 # Tours of a network without boxes: so many at most, each from so many starting points.
 MOST_TOURS = 12

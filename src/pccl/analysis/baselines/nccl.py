@@ -12,7 +12,7 @@ from pccl.analysis.baselines.channels import Boxes, Load, boxes_of, rings_of
 from pccl.analysis.baselines.sends import Sends, Trees, lay_trees
 from pccl.analysis.baselines.textbook import binary_parents, depths
 from pccl.analysis.baselines.workload import UnsupportedError, Workload
-from pccl.topology.core import SWITCH
+from pccl.topology.parts import SWITCH
 
 
 def nccl_ring(workload: Workload) -> Sends:

@@ -28,7 +28,7 @@ from pccl.errors import PcclError
 from pccl.synthesis import synthesize
 from pccl.synthesis.chunking import cut
 from pccl.topology import Topology
-from pccl.topology.core import ABSENT
+from pccl.topology.parts import ABSENT
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pccl.algorithm.timing import find_inputs
 from pccl.errors import PcclError
 from pccl.formats.lowering import kernels
 from pccl.formats.lowering.kernels import Arrivals, Decisions, Holdings, Sources
-from pccl.topology.core import SWITCH
+from pccl.topology.parts import SWITCH
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from pccl.formats.msccl.rules import beyond_buffers, broken_parts
 from pccl.formats.msccl.targets import CHOSEN, DEPTHS, plain_name
 from pccl.network import NEVER, network, price_table
 from pccl.topology import Topology
-from pccl.topology.core import SWITCH
+from pccl.topology.parts import SWITCH
 from pccl.units import Bytes, Size, parse
 
 # Older files lack these.

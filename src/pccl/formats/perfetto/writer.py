@@ -31,7 +31,7 @@ from pccl.formats.wire import (
     spread,
 )
 from pccl.topology import Topology
-from pccl.topology.core import ABSENT
+from pccl.topology.parts import ABSENT
 
 # Picoseconds of a unit of the trace, which viewers take for a nanosecond.
 PICOSECONDS = {"ns": 1000, "ps": 1}

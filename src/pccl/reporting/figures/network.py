@@ -22,7 +22,7 @@ from pccl.reporting.layouts import Frame, arrange
 from pccl.reporting.layouts.drawing import points_along
 from pccl.reporting.layouts.sketch import directions, lengths
 from pccl.topology import Topology
-from pccl.topology.core import ABSENT, SWITCH
+from pccl.topology.parts import ABSENT, SWITCH
 from pccl.units import BytesPerSecond
 
 # From here on, links are drawn without heads of arrows.

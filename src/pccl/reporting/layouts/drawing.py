@@ -14,7 +14,7 @@ from pccl._arrays import Bools, Floats, Ints, count_within, inverse
 from pccl.reporting.layouts import npus, switches
 from pccl.reporting.layouts.sketch import directions, lengths, points, smallest_distance
 from pccl.topology import Topology
-from pccl.topology.core import ABSENT
+from pccl.topology.parts import ABSENT
 
 # The first that knows the network draws it.
 _FAMILIES = (
