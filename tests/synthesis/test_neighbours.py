@@ -77,8 +77,14 @@ def test_confined_chunks_keep_to_their_group_and_to_switches(kind: type[pccl.Col
 
 def test_a_group_that_is_not_joined_by_itself_cannot_be_confined() -> None:
     corners = AllGather("1MiB", (0, 3), confined=True)
-    with pytest.raises(InfeasibleError, match="cannot get from NPU 0 to NPU 3"):
+    with pytest.raises(
+        InfeasibleError, match="from NPU 0 to NPU 3: no path of links inside its group, to which"
+    ):
         pccl.synthesize(pccl.topology.mesh(2, 2), corners)
+    # Of several destinations it names the one that cannot be reached.
+    line = AllGather("1MiB", (0, 1, 3), confined=True)
+    with pytest.raises(InfeasibleError, match="from NPU 0 to NPU 3: no path of links inside"):
+        pccl.synthesize(pccl.topology.line(4), line)
 
 
 def test_tensor_parallel_sums_do_not_wait_for_data_parallel_gathers() -> None:

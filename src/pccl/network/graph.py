@@ -144,12 +144,17 @@ def few_sizes(sizes: Ints) -> tuple[Ints, Ints]:
     return class_of_size.reshape(-1), smallest
 
 
-def no_way(topology: Topology, chunk: int, sender: int, receiver: int) -> InfeasibleError:
-    """The error for a chunk that cannot get where it must."""
+def no_way(
+    topology: Topology, chunk: int, sender: int, receiver: int, confined: bool = False
+) -> InfeasibleError:
+    """The error for a chunk that cannot get where it must, perhaps only because it is confined to its group."""
+    where = topology.name.removesuffix(" transposed")
+    path = (
+        "path of links inside its group, to which it is confined," if confined else "path of links"
+    )
     return InfeasibleError(
         f"chunk {chunk} cannot get from {topology.device_text(sender)} to "
-        f"{topology.device_text(receiver)}: no path of links joins them in "
-        f"{topology.name.removesuffix(' transposed')}"
+        f"{topology.device_text(receiver)}: no {path} joins them in {where}"
     )
 
 

@@ -244,8 +244,14 @@ def _checked(jobs: Jobs, mirrored: bool) -> Jobs:
 def _unreachable(jobs: Jobs, job: int, mirrored: bool) -> InfeasibleError:
     source = int(jobs.source[job])
     size_class = jobs.size[job : job + 1].astype(np.int64)
-    times = unloaded_times(jobs.net, np.array([source]), size_class)[0]
     targets = jobs.destination[jobs.first[job] : jobs.first[job + 1]]
+    anywhere = unloaded_times(jobs.net, np.array([source]), size_class)[0]
+    confined = bool(np.all(anywhere[targets] < NEVER))
+    times = anywhere
+    # The rows of zones say which devices belong to them; of one destination there is no doubt which it is.
+    if confined and len(targets) > 1:
+        inside = jobs.remaining[jobs.row[job]] < NEVER
+        times = unloaded_times(jobs.net, np.array([source]), size_class, inside)[0]
     target = int(targets[np.argmax(times[targets] >= NEVER)])
     sender, receiver = (target, source) if mirrored else (source, target)
-    return no_way(jobs.topology, int(jobs.chunk[job]), sender, receiver)
+    return no_way(jobs.topology, int(jobs.chunk[job]), sender, receiver, confined)

@@ -355,8 +355,7 @@ class Search:
             search.budget.deadline = self.budget.deadline
             parts.append((one.members, search.run()))
             self.budget.interrupted |= search.budget.interrupted
-        confined = self.confined.copy()
-        return self._pose(cut_like(self.collectives, parts), confined), parts
+        return self._pose(cut_like(self.collectives, parts), self.confined), parts
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
