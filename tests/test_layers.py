@@ -34,6 +34,7 @@ LAYERS = [
     {"analysis"},
     {"spec"},
     {"formats"},
+    {"runtime"},
     {"reporting"},
     {"cli"},
 ]

@@ -3,7 +3,7 @@
 Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy and Numba::
 
     errors · units · settings ► topology ► collective ► algorithm ► network ► bounds
-                              ► synthesis ► analysis ► spec ► formats ► reporting ► cli
+                              ► synthesis ► analysis ► spec ► formats ► runtime ► reporting ► cli
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pccl.errors import (
     InfeasibleError,
     InternalError,
     PcclError,
+    RunError,
     TopologyError,
     UnitError,
     VerificationError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         collective,
         formats,
         reporting,
+        runtime,
         spec,
         synthesis,
         topology,
@@ -86,6 +88,7 @@ _PACKAGES = (
     "analysis",
     "spec",
     "formats",
+    "runtime",
     "reporting",
 )
 
@@ -115,6 +118,7 @@ __all__ = [
     "Provenance",
     "Reduce",
     "ReduceScatter",
+    "RunError",
     "Scatter",
     "SendRecv",
     "Settings",
@@ -145,6 +149,7 @@ __all__ = [
     "plot",
     "report",
     "reporting",
+    "runtime",
     "simulate",
     "spec",
     "synthesis",

@@ -8,7 +8,8 @@
     ├── CollectiveError       a collective that makes no sense on its topology
     ├── InfeasibleError       a task that no schedule can fulfil
     ├── VerificationError     an algorithm that breaks a rule
-    └── FormatError           a file that cannot be read
+    ├── FormatError           a file that cannot be read
+    └── RunError              a plan that cannot be run: ranks differ, one has gone, buffers do not fit
     InternalError             our bug: please report it
 """
 
@@ -20,6 +21,7 @@ __all__ = [
     "InfeasibleError",
     "InternalError",
     "PcclError",
+    "RunError",
     "TopologyError",
     "UnitError",
     "VerificationError",
@@ -57,6 +59,10 @@ class FormatError(PcclError):
         super().__init__(f"{problem} - at `{place}`" if place else problem)
         self.problem = problem
         self.place = place
+
+
+class RunError(PcclError):
+    """A plan cannot be run: ranks do not agree, one of them has gone or does not answer, or buffers do not fit."""
 
 
 class InternalError(Exception):

@@ -240,6 +240,53 @@ class Collective:
             )
         return replace(self, size=Bytes(-(-int(self.size) // step) * step))
 
+    def with_elements(self, count: int) -> Self:
+        """The same collective of so many elements, each of one byte: plans are for ratios, not for sizes.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> str(pccl.AllReduce("1MiB", chunks=2).with_elements(10))
+        'all-reduce of 10B among all NPUs, 2 chunks'
+        """
+        return replace(self, size=Bytes(count), dtype="uint8")
+
+    def sizes_in(self, conditions: Conditions, group: Ints, other: Collective) -> Ints:
+        """The bytes that chunks of this collective have in another, which differs from it only in its size.
+
+        There, some may be empty.
+
+        Parameters
+        ----------
+        conditions
+            The chunks of this collective.
+        group
+            The NPUs that take part.
+        other
+            Such as this one :meth:`with_elements`.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> plan = pccl.AllReduce("1MiB", chunks=2)
+        >>> chunks = plan.conditions(pccl.topology.ring(2))
+        >>> plan.sizes_in(chunks, np.arange(2), plan.with_elements(5)).tolist()
+        [2, 1, 1, 1]
+        """
+        planned = self._share_sizes(group)
+        there = other._share_sizes(group)
+        if np.any(there[planned == 0]):
+            raise self._error(
+                f"the plan is for {self.size}, which is so small that some have nothing to send; they have with "
+                f"{int(other.size)} elements; plan it for more"
+            )
+        # The shares of the plan without those of no bytes, which have no chunks.
+        share = there[np.flatnonzero(planned)][conditions.share]
+        pieces = np.bincount(conditions.share)[conditions.share]
+        least, rest = np.divmod(share, pieces)
+        sizes: Ints = least + (conditions.piece < rest)
+        return sizes
+
     def bus_factor(self, members: int) -> float:
         """Bus bandwidth over algorithm bandwidth in a group of this size, as nccl-tests defines it."""
         return 1.0 if self._is_one_share else (members - 1) / members
@@ -259,6 +306,10 @@ class Collective:
 
     def _moves(self, group: Ints) -> Moves:
         raise NotImplementedError
+
+    def _share_sizes(self, group: Ints) -> Ints:
+        """What every share has that could have to move, also where that is nothing."""
+        return self._moves(group.astype(np.int32))[0]
 
     def _layout(self, conditions: Conditions, ranks: Ranks) -> BufferLayout:
         """Chunks lie one after another, at the same place in the input and in the output of all ranks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,6 +90,22 @@ class Custom(Collective):
         self._set("pattern", rows)
         self._set("group", tuple(sorted(members)))
         self._set("size", Bytes(sum(int(row.size) for row in rows)))
+
+    def with_elements(self, count: int) -> Custom:
+        """The same pattern in the same ratios; chunks may be empty, which no pattern of users has."""
+        ends = np.cumsum([int(row.size) for row in self.pattern]) * count // int(self.size)
+        rows = []
+        for row, size in zip(self.pattern, np.diff(ends, prepend=0).tolist(), strict=True):
+            scaled = copy(row)
+            object.__setattr__(scaled, "size", Bytes(size))
+            rows.append(scaled)
+        found = copy(self)
+        found._set("pattern", tuple(rows))
+        found._set("size", Bytes(count))
+        return found
+
+    def _share_sizes(self, group: Ints) -> Ints:  # noqa: ARG002
+        return np.array([int(row.size) for row in self.pattern], np.int64)
 
     def _conditions(self, group: Ints) -> Conditions:  # noqa: ARG002
         parts = []

@@ -32,6 +32,15 @@ class _Exchange(Collective):
         sender, receiver = np.nonzero(matrix)
         return matrix[sender, receiver], group[sender, None], group[receiver, None]
 
+    def with_matrix(self, matrix: Ints) -> AllToAllV:
+        """The same among the same, with other shares, in elements of one byte."""
+        return AllToAllV(matrix.tolist(), self.group, self.chunks)
+
+    def _share_sizes(self, group: Ints) -> Ints:
+        matrix = self._matrix(len(group))
+        np.fill_diagonal(matrix, 0)
+        return matrix.ravel()
+
     def _layout(self, conditions: Conditions, ranks: Ranks, padded: bool = False) -> BufferLayout:
         """Lay shares one after another, in the order of the ranks at their other end."""
         matrix = self._matrix(len(ranks.group))
@@ -137,6 +146,12 @@ class AllToAllV(_Exchange):
             self._check_elements(entry, "an entry of")
         if self.group is not None:
             self._check_fits(len(self.ranks))
+
+    def with_elements(self, count: int) -> AllToAllV:
+        """The same ratios, with so many elements where a member sends most."""
+        ahead = np.cumsum(np.array(self.matrix, np.int64), axis=1) * count // max(int(self.size), 1)
+        # What lies before a share and what lies before the next, so that a row loses nothing by rounding.
+        return self.with_matrix(np.diff(ahead, axis=1, prepend=0))
 
     def _entry(self, entry: float | str) -> int:
         if not isinstance(entry, str):

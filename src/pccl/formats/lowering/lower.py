@@ -6,6 +6,8 @@ what.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pccl._arrays import Bools, Ints
@@ -25,6 +27,7 @@ def lower(
     in_place: bool | None = False,
     all_ranks: bool | None = False,
     padded: bool | None = None,
+    spare: bool = True,
 ) -> Program:
     """Turn one collective of an algorithm into a program for its ranks.
 
@@ -44,6 +47,9 @@ def lower(
         Whether everything is as large as the largest of its kind: chunks that differ because the size does not divide,
         and the room of the shares of an all-to-all-v. ``None`` for the first alone, which runtimes need that count in
         chunks; ``False`` for neither.
+    spare
+        Whether ranks that only relay have shares in the buffers as well, because some runtimes count shares by ranks;
+        otherwise they have neither input nor output.
 
     Examples
     --------
@@ -65,7 +71,10 @@ def lower(
     # The same chunks, perhaps larger: the ranks send what pads them as well.
     laid_out = task if padded is False else task.with_equal_chunks(len(members))
     conditions = laid_out.conditions(algorithm.topology)
-    layout = laid_out.layout(conditions, rank_of, len(npus), bool(padded))
+    if spare:
+        layout = laid_out.layout(conditions, rank_of, len(npus), bool(padded))
+    else:
+        layout = member_layout(laid_out, conditions, npus, members)
     # A shift says where the input lies in the output; without one they cannot be one buffer.
     if in_place is not False and layout.shift is None:
         raise PcclError(f"{task.kind} has no form in place; export it out of place")
@@ -110,6 +119,33 @@ def lower(
         output_bytes=layout.output_bytes,
         scratch_bytes=places.scratch_bytes,
         padding=int(laid_out.size) - int(task.size),
+    )
+
+
+def member_layout(
+    collective: Collective, conditions: Conditions, npus: Ints, members: Ints
+) -> BufferLayout:
+    """Say where chunks lie if only the `members` of these ranks have inputs and outputs.
+
+    Shares are in the order of the group.
+    """
+    number = np.full(int(npus.max()) + 1, -1, np.int64)
+    number[npus[members]] = np.arange(len(members))
+    inner = collective.layout(conditions, number, len(members))
+
+    def spread(values: Ints) -> Ints:
+        found = np.zeros(len(npus), np.int64)
+        found[members] = values
+        return found
+
+    own = inner.own.copy()
+    own[:, 0] = members[own[:, 0]]
+    return replace(
+        inner,
+        input_bytes=spread(inner.input_bytes),
+        output_bytes=spread(inner.output_bytes),
+        shift=None if inner.shift is None else spread(inner.shift),
+        own=own,
     )
 
 
@@ -250,13 +286,16 @@ class Places:
         alone = alone[self.reduces[alone % self.count]]
         summed = self._rows(alone, self.layout.input_offset[alone % self.count])
         own = np.concatenate([self.layout.own, summed])
+        chunk = np.concatenate([np.full(len(self.layout.own), -1), alone % self.count])
         # What is kept is where it belongs already.
         if in_place:
             own = own[:0]
+            chunk = chunk[:0]
         moved = self._rows(self.moved, self._slot_offset(self.moved))
         rank, size, read, write = np.concatenate([own, moved]).T
         kept = np.arange(len(rank)) < len(own)
         return Copies(
+            np.concatenate([chunk, self.moved % self.count]),
             rank,
             size,
             np.concatenate([np.zeros(len(own), np.int64), self.moved_at]),

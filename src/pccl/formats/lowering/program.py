@@ -62,6 +62,8 @@ class Copies:
 
     Attributes
     ----------
+    chunk
+        Which of the chunks of the collective, counted from zero; -1 for a share that its rank keeps for itself.
     rank, bytes
         Whose buffers, and how much is copied.
     time
@@ -72,6 +74,7 @@ class Copies:
         Where it is written.
     """
 
+    chunk: Ints
     rank: Ints
     bytes: Ints
     time: Ints
