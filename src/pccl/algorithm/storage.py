@@ -36,6 +36,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 # Ours inflate three- to fivefold. What claims to inflate far more would only fill the memory.
 _MOST_INFLATION = 50
 _ALWAYS_FINE = 2**26
+_ALWAYS_CLAIMED = 2**22
 
 
 # --- what every file says of an algorithm, beside its network and its columns -----------------------------------------
@@ -108,9 +109,11 @@ def check_header(said: dict[str, Any], path: Path, other: str) -> None:
     """Refuse what is something `other` than an algorithm, or of a version that we do not know."""
     if said.get("format") != _FORMAT:
         raise FormatError(f"{path} is not {other}")
-    # True would equal 1.
     version = said.get("version")
-    if type(version) is not int or not 1 <= version <= _VERSION:
+    # True would equal 1.
+    if type(version) is not int:
+        raise FormatError(f"{path} has version {version!r}, which is not a number such as {_VERSION}")
+    if not 1 <= version <= _VERSION:
         raise FormatError(
             f"{path} has version {version!r}; this pccl reads versions 1 to {_VERSION}"
         )
@@ -237,9 +240,13 @@ def _algorithm(header: _Header, columns: dict[str, Column]) -> Algorithm:
             raise FormatError(f"column {name!r} is not a list of whole numbers")
     topology = _topology(header.topology, columns)
     collectives = header.read_collectives()
-    conditions = compile_conditions(topology, collectives)
     counts = columns["transfers_per_chunk"].astype(np.int64)
     total = len(columns["link"])
+    # Every chunk takes a transfer to each destination; a header that speaks of far more would only fill the memory.
+    claimed = sum(one.deliveries(len(one.members(topology.npus))) for one in collectives)
+    if claimed > max(_ALWAYS_CLAIMED, 4 * total):
+        raise FormatError(f"its collectives need about {claimed:,} transfers, of which it has {total:,}")
+    conditions = compile_conditions(topology, collectives)
     if len(counts) != len(conditions):
         raise FormatError(f"it has {len(counts)} chunks, its collectives have {len(conditions)}")
     # Before `repeat` makes a column of whatever length a damaged file says.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
@@ -15,10 +16,13 @@ from pccl.collective.groups import format_group
 from pccl.collective.layout import BufferLayout, Promise, Ranks, kept
 from pccl.errors import CollectiveError
 from pccl.topology import Topology
-from pccl.units import Bytes, Size, parse, whole
+from pccl.units import Bytes, Size, parse, size_text, whole
 
 # Pieces are numbered in 32 bits.
 _MOST_CHUNKS = 2**31 - 1
+# Of chunks to destinations. What a search takes for each, measured on All-Gathers with a million of them and more.
+MOST_DELIVERIES = 2**28
+BYTES_PER_DELIVERY = 100
 _ELEMENT_BYTES = {
     name: size
     for size, names in (
@@ -291,8 +295,32 @@ class Collective:
         """Bus bandwidth over algorithm bandwidth in a group of this size, as nccl-tests defines it."""
         return 1.0 if self._is_one_share else (members - 1) / members
 
+    def deliveries(self, members: int) -> int:
+        """About how many chunks arrive at destinations in a group of this size, if no share is empty.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> pccl.AllGather("4MiB", chunks=10).deliveries(8)
+        640
+        """
+        alone = self._is_one_share or self.rooted
+        elements = int(self.size) // self.element
+        shares = elements if self._is_one_share else elements // max(members, 1)
+        return members * (1 if alone else members) * min(self.pieces, max(shares, 1))
+
+    def _check_manageable(self, members: int) -> None:
+        """Refuse what no memory holds, before any of it is taken."""
+        count = self.deliveries(members)
+        if count > MOST_DELIVERIES or count * BYTES_PER_DELIVERY > _memory():
+            raise self._error(
+                f"that is about {count:,} chunks to deliver, which take "
+                f"{size_text(count * BYTES_PER_DELIVERY)} of memory; take fewer chunks or a smaller group"
+            )
+
     def _conditions(self, group: Ints) -> Conditions:
         """Cut what moves into pieces, and leave out those that are empty."""
+        self._check_manageable(len(group))
         shares, sources, destinations = self._moves(group.astype(np.int32))
         elements = shares // self.element
         # No more pieces than elements, as all others are empty.
@@ -406,6 +434,14 @@ def split(totals: Ints, parts: int) -> Ints:
     """
     least, rest = np.divmod(totals, parts)
     return least[:, None] + (np.arange(parts) < rest[:, None])
+
+
+def _memory() -> int:
+    """The memory of this machine, in bytes; endless where nobody says."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**62
 
 
 def npu_numbers(value: object, what: str) -> tuple[int, ...]:

@@ -171,7 +171,7 @@ def read(
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise FormatError(f"{path}: no such file") from None
+        raise FormatError(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError(f"cannot read {path}: {error}") from None
     return parse(text, may_lack)

@@ -32,6 +32,8 @@ from pccl.synthesis.search_kernels import DONE, LANE_FULL, OUTPUT_FULL, PAUSED
 MOST_FLOODED = 20_000_000
 # Chunks times pairs of NPUs times words of 64 chunks: about what ways through switches look at, a second of it.
 MOST_LOOKED_AT = 2_000_000_000
+# Deliveries times words of 64 chunks: about what links look at, ten seconds of it.
+MOST_WORDS = 5_000_000_000
 # Variants worth a try.
 SEEDS = 4
 # Transfers between two reports of progress.
@@ -79,9 +81,11 @@ class Flooding(Method):
         """Why the method cannot solve this problem, if it cannot."""
         chunks = len(problem.conditions)
         npus = problem.topology.num_npus
+        words = chunks // 64 + 1
         many = chunks * problem.topology.num_devices > MOST_FLOODED
+        many = many or len(problem.conditions.destination_ids) * words > MOST_WORDS
         if problem.topology.plain:
-            many = many or chunks * npus * npus * (chunks // 64 + 1) > MOST_LOOKED_AT
+            many = many or chunks * npus * npus * words > MOST_LOOKED_AT
         return "would spread too many chunks all over the network" if many else None
 
     @classmethod

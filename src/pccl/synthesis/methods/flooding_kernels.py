@@ -26,6 +26,8 @@ TIME = 2
 TOUCHED = 3
 DICE = 4
 LOOKED = 5
+# Chunks that are compared at most: the rarest of so many is rare enough, and with a million chunks nobody looks at all.
+MOST_COMPARED = 2048
 
 
 class Flood(NamedTuple):
@@ -277,10 +279,11 @@ def send(state: Flood, arc: int, receiver: int, job: int) -> None:
 
 @kernel
 def rarest(state: Flood, sender: int, receiver: int, wanted: bool) -> int:
-    """The job with the fewest copies that the sender has and the receiver has not; -1 if there is none."""
+    """The job with the fewest copies, of many, that the sender has and the receiver has not; -1 if there is none."""
     words = state.has.shape[1]
     best = np.int64(-1)
     fewest = np.int64(2**31)
+    compared = 0
     # From a random word on, so that of equally rare jobs not always the same are taken.
     word = state.now[DICE] % words
     for _ in range(words):
@@ -289,9 +292,12 @@ def rarest(state: Flood, sender: int, receiver: int, wanted: bool) -> int:
         while useful != 0:
             job = (word << 6) + np.int64(trailing_zeros(useful))
             useful &= useful - np.uint64(1)
+            compared += 1
             if state.copies[job] < fewest:
                 best = job
                 fewest = np.int64(state.copies[job])
+        if compared >= MOST_COMPARED:
+            break
         word = word + 1 if word + 1 < words else 0
     return best
 
