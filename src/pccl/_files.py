@@ -1,4 +1,4 @@
-"""Files that are either written whole or not at all."""
+"""Files that are either written whole or not at all, and what is no file to read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from pccl.errors import FormatError
 
-__all__ = ["replacing"]
+__all__ = ["refuse_endless", "replacing"]
 
 
 @contextmanager
@@ -45,3 +45,18 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             unfinished.unlink(missing_ok=True)
     except OSError as error:
         raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def refuse_endless(path: str | Path) -> None:
+    """Raise for a device or a pipe, such as ``/dev/zero``: to read all of it might never end.
+
+    Examples
+    --------
+    >>> refuse_endless("/dev/zero")
+    Traceback (most recent call last):
+        ...
+    pccl.errors.FormatError: cannot read /dev/zero: it is not a file, and might never end
+    """
+    path = Path(path)
+    if path.is_char_device() or path.is_fifo():
+        raise FormatError(f"cannot read {path}: it is not a file, and might never end")

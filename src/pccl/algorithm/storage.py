@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from pccl._arrays import Column
-from pccl._files import replacing
+from pccl._files import refuse_endless, replacing
 from pccl.algorithm.bound import Bound
 from pccl.algorithm.core import Algorithm, Provenance
 from pccl.collective import Collective, collective_from_dict, compile_conditions
@@ -112,7 +112,9 @@ def check_header(said: dict[str, Any], path: Path, other: str) -> None:
     version = said.get("version")
     # True would equal 1.
     if type(version) is not int:
-        raise FormatError(f"{path} has version {version!r}, which is not a number such as {_VERSION}")
+        raise FormatError(
+            f"{path} has version {version!r}, which is not a number such as {_VERSION}"
+        )
     if not 1 <= version <= _VERSION:
         raise FormatError(
             f"{path} has version {version!r}; this pccl reads versions 1 to {_VERSION}"
@@ -186,8 +188,7 @@ def load(path: str | Path) -> Algorithm:
     path = Path(path)
     if not path.exists():
         raise FormatError(f"{path}: there is no such file")
-    if path.is_char_device() or path.is_fifo():
-        raise FormatError(f"cannot read {path}: it is not a file, and might never end")
+    refuse_endless(path)
     # Archives were once saved under any name, also under this one.
     if path.suffix == ".json" and not zipfile.is_zipfile(path):
         from pccl.algorithm.json_file import load_json
@@ -245,7 +246,9 @@ def _algorithm(header: _Header, columns: dict[str, Column]) -> Algorithm:
     # Every chunk takes a transfer to each destination; a header that speaks of far more would only fill the memory.
     claimed = sum(one.deliveries(len(one.members(topology.npus))) for one in collectives)
     if claimed > max(_ALWAYS_CLAIMED, 4 * total):
-        raise FormatError(f"its collectives need about {claimed:,} transfers, of which it has {total:,}")
+        raise FormatError(
+            f"its collectives need about {claimed:,} transfers, of which it has {total:,}"
+        )
     conditions = compile_conditions(topology, collectives)
     if len(counts) != len(conditions):
         raise FormatError(f"it has {len(counts)} chunks, its collectives have {len(conditions)}")

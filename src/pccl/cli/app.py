@@ -36,6 +36,7 @@ COMMANDS = {
     "plot": ("pictures", "Draw an algorithm or a network."),
     "report": ("pictures", "Write a page to look at an algorithm with."),
     "topology": ("topology", "List the networks that have a name, or describe one."),
+    "completion": ("completion", "Print what makes a shell complete commands and their values."),
 }
 
 # Exit codes. 70 is EX_SOFTWARE of sysexits.h; from 128 on, the number of a signal is added, as shells do.
@@ -61,7 +62,7 @@ class Program(click.Group):
         """The command of this name, from its module."""
         if cmd_name not in COMMANDS:
             return None
-        # One command out of twelve is loaded: that is most of what keeps the start quick.
+        # One command out of many is loaded: that is most of what keeps the start quick.
         module = import_module(f"pccl.cli.{COMMANDS[cmd_name][0]}")
         # A function cannot be called "import".
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name

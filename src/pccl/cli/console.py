@@ -22,7 +22,9 @@ from pccl.errors import FormatError
 # A longer table is printed as plain text, block by block.
 _MOST_ROWS_FOR_RICH = 2_000
 _BLOCK = 10_000
-_MOST_OF_A_DESCRIPTION = 40
+# On the live line: signs of what is going on, and the width from which on there is room for a bar and for words.
+_MOST_OF_A_DESCRIPTION = 24
+_WIDE = 100
 
 
 def print_json(document: Any) -> None:
@@ -65,10 +67,16 @@ def print_facts(facts: Mapping[str, str]) -> None:
         console.print(Text.assemble((name, "bold cyan"), text), soft_wrap=True)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], count: int) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    count: int,
+    spare: Sequence[str] = (),
+) -> None:
     """Print `count` rows; columns whose name begins with ``>`` are aligned to the right.
 
-    On a narrow terminal, numbers and the first column of words keep their width; other words and headers wrap.
+    On a narrow terminal, numbers and the first column of words keep their width; other words and headers wrap, and the
+    columns that can be spared are left out, one after another, until the others have room.
     """
     if not sys.stdout.isatty() or count > _MOST_ROWS_FOR_RICH:
         _print_plain(columns, rows)
@@ -86,6 +94,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], count:
     )
     console = _console()
     cells = [[_clean(str(cell)) for cell in row] for row in rows]
+    columns, cells = _without_spare(columns, cells, spare, console.width)
     names = [name for name in columns if not name.startswith(">")]
     widths = [max(map(len, (name, *column))) for name, *column in zip(columns, *cells, strict=True)]
     # Two signs between columns. If that is too wide, headers are broken before numbers are.
@@ -104,6 +113,26 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], count:
         table.add_row(*row)
     # What is too wide even so is left to the terminal, rather than cut off.
     console.print(table, crop=False)
+
+
+def _without_spare(
+    columns: Sequence[str], cells: list[list[str]], spare: Sequence[str], room: int
+) -> tuple[list[str], list[list[str]]]:
+    """The table without some of the columns that can be spared, so that it fits if it can."""
+    kept = list(range(len(columns)))
+    for name in spare:
+        # Words of a header stand below one another where that saves room.
+        least = [
+            max(
+                len(text)
+                for text in (*columns[i].lstrip(">").split(), *(row[i] for row in cells), "")
+            )
+            for i in kept
+        ]
+        if sum(least) + 2 * len(kept) <= room:
+            break
+        kept.remove(columns.index(name))
+    return [columns[i] for i in kept], [[row[i] for i in kept] for row in cells]
 
 
 @dataclass
@@ -145,15 +174,18 @@ def _live_line(watch: Watch, verbose: bool) -> Iterator[None]:
     from rich import progress
     from rich.console import Console
 
-    columns = (
+    console = Console(stderr=True)
+    is_wide = console.width >= _WIDE
+    columns = [
         progress.SpinnerColumn(),
         progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(20),
         progress.MofNCompleteColumn(),
         progress.TextColumn("{task.fields[best]}", markup=False),
         progress.TimeElapsedColumn(),
-    )
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as line:
+    ]
+    if is_wide:
+        columns.insert(2, progress.BarColumn(20))
+    with progress.Progress(*columns, console=console, transient=True) as line:
         # No total yet: the bar moves to and fro until the search says how much there is to do.
         task = line.add_task("preparing", total=None, best="")
         # Through the console of the line, which moves down to make room; echo would tear it.
@@ -162,23 +194,41 @@ def _live_line(watch: Watch, verbose: bool) -> Iterator[None]:
 
         def report(done: int, total: int, text: str) -> None:
             nonlocal shown
-            # A longer text would push the bar and the time out of the line.
-            if len(text) > _MOST_OF_A_DESCRIPTION:
-                text = text[: _MOST_OF_A_DESCRIPTION - 1] + "…"
+            text = _brief(text)
             line.update(task, completed=done, total=total, description=text)
             if text != shown:  # at once: what follows may keep the interpreter busy
                 line.refresh()
                 shown = text
 
         def log(entry: Any) -> None:
-            best = microseconds(entry.best, 2)
-            line.update(task, best=f"best {best} us, {entry.gap:.1%} above the bound")
+            best = f"{microseconds(entry.best, 2)} us"
+            gap = f"{entry.gap:.1%}"
+            text = f"best {best}, {gap} above the bound" if is_wide else f"{best}, +{gap}"
+            line.update(task, best=text)
             if verbose:
                 print_entry(entry)
 
         watch.progress = report
         watch.log = log
         yield
+
+
+def _brief(text: str) -> str:
+    """What is going on, as long as the live line has room for it: the name of a method without its knobs.
+
+    Examples
+    --------
+    >>> _brief("earliest arrival, rounds, any routes, in steps")
+    'earliest arrival'
+    >>> _brief("compiling kernels, first run only")
+    'compiling kernels, first run only'
+    """
+    # Said once, and worth more than the room for counts that there are not yet.
+    if text.startswith("compiling"):
+        return text
+    text = text.partition(",")[0]
+    most = _MOST_OF_A_DESCRIPTION
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _logging(write: Callable[[str], None]) -> Callable[[Any], None]:

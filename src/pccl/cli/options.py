@@ -21,6 +21,56 @@ Decorator = Callable[[Any], Any]
 FILE = click.Path(readable=False, path_type=Path)
 
 
+Completer = Callable[[click.Context, click.Parameter, str], list[Any]]
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Completer:
+    """Return what a shell offers for a value: names that begin like it, or like its part after a comma."""
+
+    def complete(context: Any, parameter: Any, begun: str) -> list[str]:  # noqa: ARG001
+        before, comma, last = begun.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
+
+    return complete
+
+
+def complete_topology(context: Any, parameter: Any, begun: str) -> list[Any]:  # noqa: ARG001
+    """Return the networks that begin so, or if there is none, ask the shell for files."""
+    from click.shell_completion import CompletionItem
+
+    from pccl.topology import zoo
+
+    names = [entry.name for entry in zoo() if entry.name.startswith(begun)]
+    return [CompletionItem(name) for name in names] or [CompletionItem(begun, type="file")]
+
+
+def _kinds() -> list[str]:
+    from pccl.collective.kinds import KINDS
+
+    return [name for name, kind in KINDS.items() if kind.fits_flags]
+
+
+def _formats() -> list[str]:
+    from pccl.formats.registry import FORMATS
+
+    return list(FORMATS)
+
+
+def _baselines() -> list[str]:
+    from pccl.analysis import baselines
+
+    return [entry.name for entry in baselines()]
+
+
+# By the word for the value, whatever option it belongs to.
+COMPLETIONS: dict[str, Completer] = {
+    "TEXT": complete_topology,
+    "KIND": completing(_kinds),
+    "FORMAT": completing(_formats),
+    "BASELINE": completing(_baselines),
+}
+
+
 class _Share(click.ParamType[float]):
     """A share such as 0.05 or 5%."""
 
@@ -73,9 +123,12 @@ def option(usage: str, text: str, **more: Any) -> Decorator:
     *names, value = usage.split()
     if not value.isupper():
         return click.option(*names, value, is_flag=True, help=text, **more)
-    # Whatever is called so on the command line is read in the same way.
+    # Whatever is called so on the command line is read, and completed, in the same way.
     kind = {"FILE": FILE, "SHARE": SHARE}.get(value)
-    return click.option(*names, metavar=value, help=text, **{"type": kind} | more)
+    about: dict[str, Any] = {"type": kind}
+    if value in COMPLETIONS:
+        about["shell_complete"] = COMPLETIONS[value]
+    return click.option(*names, metavar=value, help=text, **about | more)
 
 
 file_argument = click.argument("file", type=FILE)
@@ -90,7 +143,7 @@ def output_option(text: str, required: bool = True) -> Decorator:
 
 def format_option(file: str) -> Decorator:
     """The option that names a format; `file` says whose name tells the format if it is not given."""
-    return option("-f --format name NAME", f"One of those below. Default: what {file} ends with.")
+    return option("-f --format name FORMAT", f"One of those below. Default: what {file} ends with.")
 
 
 def spelled(name: str) -> str:
@@ -136,6 +189,7 @@ def _setting_option(setting: Field[Any], hint: Any) -> Decorator:
         type=SHARE if unit == "share" else kind,
         metavar=None if kind is bool else unit.upper() or _METAVARS[kind],
         callback=check,
+        shell_complete=completing(lambda: about.get("choices", ())),
         help=text,
     )
 

@@ -10,6 +10,8 @@ import click
 from pccl.cli.console import check_writable, print_facts, watching
 from pccl.cli.options import (
     command,
+    complete_topology,
+    completing,
     file_argument,
     format_options,
     option,
@@ -31,8 +33,13 @@ from pccl.reporting.figures import plot as draw
     "They are shown in docs/figures.md.",
 )
 # Plain text, since it may be a network such as mesh:8x8.
-@click.argument("file")
-@option("-k --kind KIND", f"One of {', '.join(FIGURES)}.", required=True)
+@click.argument("file", shell_complete=complete_topology)
+@option(
+    "-k --kind KIND",
+    f"One of {', '.join(FIGURES)}.",
+    required=True,
+    shell_complete=completing(lambda: FIGURES),
+)
 @output_option(f"The figure to write: {', '.join(SUFFIXES)}.")
 @format_options((figure, figure.options) for figure in FIGURES.values())
 @quiet_option
@@ -69,7 +76,7 @@ def plot(file: str, kind: str, output: Path, quiet: bool, **flags: Any) -> None:
 @file_argument
 @output_option("The page to write, which ends with .html.")
 @option(
-    "--baseline names NAME",
+    "--baseline names BASELINE",
     "A baseline to compare with. Repeatable. Default: all that take little time.",
     multiple=True,
 )

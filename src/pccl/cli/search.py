@@ -11,6 +11,7 @@ import click
 from pccl.cli.console import (
     check_writable,
     microseconds,
+    print_error,
     print_facts,
     print_json,
     print_table,
@@ -63,6 +64,8 @@ def synthesize(
     task = read_task(spec, flags)
     if task.output:  # before the work begins
         check_writable(task.output, (".pccl",), "an algorithm")
+    if not quiet:
+        _announce_first_pass(task)
     with watching(quiet, verbose) as watch:
         from pccl.synthesis import synthesize as find  # takes a moment: Numba
 
@@ -100,6 +103,20 @@ def synthesize(
     print_each_collective(algorithm)
 
 
+def _announce_first_pass(task: Spec) -> None:
+    """Say beforehand that a time limit does not cut the first pass short, where that may be felt."""
+    if task.settings.time_limit is None:
+        return
+    npus = task.topology.npus
+    chunks = sum(one.deliveries(len(one.members(npus))) for one in task.collectives)
+    if chunks >= _MANY_CHUNKS:
+        limit = f"the time limit of {task.settings.time_limit:g} s"
+        print_error(
+            f"the first pass is always completed, with about {chunks:,} chunks to deliver; {limit} is for what follows",
+            "note: ",
+        )
+
+
 _COLUMNS = (
     ">size",
     "algorithm",
@@ -110,6 +127,10 @@ _COLUMNS = (
     ">of bound",
     ">ours is",
 )
+# Left out on a narrow terminal, in this order; JSON has them all.
+_SPARE = (">links busy", ">algbw GB/s", ">of bound")
+# Chunks to deliver from which on the first pass may take longer than the limit that people set.
+_MANY_CHUNKS = 200_000
 
 
 @command(
@@ -148,7 +169,7 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
         documents = [_document(*row) for row in rows]
         print_json({"topology": task.topology.name, "rows": documents, "left_out": left_out})
         return
-    print_table(_COLUMNS, (_shown(*row) for row in rows), len(rows))
+    print_table(_COLUMNS, (_shown(*row) for row in rows), len(rows), _SPARE)
     for comparison in comparisons:
         if today := comparison.today:
             size = comparison.algorithm.collectives[0].size

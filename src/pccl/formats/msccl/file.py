@@ -10,6 +10,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pccl._files import refuse_endless
 from pccl.errors import FormatError
 from pccl.formats.machine import Kind, Place, Problem, Problems
 
@@ -168,6 +169,7 @@ def read(
     FormatError
         If the file cannot be opened, or is not text.
     """
+    refuse_endless(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from pccl._files import refuse_endless
 from pccl.errors import FormatError
 
 # Of a threadblock.
@@ -150,6 +151,7 @@ def numbers_of(lists: Sequence[Channels | ChannelRefs | BufferRefs], kind: str) 
 
 def read(path: str | Path) -> ExecutionPlan:
     """Read a plan from a file."""
+    refuse_endless(path)
     try:
         # Bytes: decoding is part of parsing, and fails as such.
         return parse(Path(path).read_bytes())
