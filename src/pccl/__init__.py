@@ -159,7 +159,8 @@ __all__ = [
     "verify",
 ]
 
-__getattr__ = lazy_names(__name__, __all__, _PACKAGES)
+# Of two packages that load something, it is algorithms that people load most.
+__getattr__ = lazy_names(__name__, __all__, _PACKAGES, load="algorithm")
 
 
 def __dir__() -> list[str]:

@@ -10,16 +10,20 @@ from typing import Any
 __all__ = ["lazy_names", "load_target"]
 
 
-def lazy_names(package: str, names: Sequence[str], modules: Sequence[str]) -> Callable[[str], Any]:
+def lazy_names(
+    package: str, names: Sequence[str], modules: Sequence[str], **homes: str
+) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package: it finds these names in these modules, asked in this order.
 
-    A module that lists its own names in ``__all__`` is only asked for those.
+    A module that lists its own names in ``__all__`` is only asked for those; `homes` says where a name is meant that
+    several of them have.
     """
 
     def load(name: str) -> Any:
         if name in names and name in modules:
             return import_module(f"{package}.{name}")
-        for module in modules if name in names else ():
+        known = [homes[name]] if name in homes else modules
+        for module in known if name in names else ():
             found = import_module(f"{package}.{module}")
             if name in getattr(found, "__all__", vars(found)):
                 value = getattr(found, name)

@@ -19,10 +19,11 @@ import msgspec
 from pccl.collective import COLLECTIVES, Collective, Condition, DeviceMesh, device_mesh, parse_group
 from pccl.errors import CollectiveError, FormatError, PcclError
 from pccl.settings import Settings
-from pccl.topology import Topology, topology_from_dict
+from pccl.topology import Topology, load, topology_from_dict
 from pccl.topology.documents import converted, placed, read_document
+from pccl.topology.edits import damaged
 from pccl.topology.files import TopologyFile
-from pccl.topology.language import FILE_SUFFIXES, parse_topology
+from pccl.topology.language import files_in, parse_topology
 from pccl.units import Bytes, parse
 
 __all__ = [
@@ -98,17 +99,23 @@ class CollectiveEntry(msgspec.Struct, forbid_unknown_fields=True):
         bool | None, _about("send-recv: whether the last member sends to the first")
     ] = None
     matrix: Annotated[
-        list[list[int | str]] | None,
-        _about("all-to-all-v: what member i sends to member j, in bytes or with a unit"),
+        str | list[list[int | float | str]] | None,
+        _about("all-to-all-v: what member i sends to member j, in bytes or with a unit; or a file"),
     ] = None
     pattern: Annotated[list[ConditionEntry] | None, _about("custom: chunk by chunk")] = None
 
 
-class _Task(msgspec.Struct, forbid_unknown_fields=True):
+class _Task(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     topology: Annotated[
         str | dict[str, Any],
         _about("one line such as mesh:8x8, a file beside this one, or a mapping"),
     ]
+    without: Annotated[
+        str | list[str], _about("what has failed: npu5, rail*, or a cable 24-27:infiniband*")
+    ] = []
+    set: Annotated[
+        dict[str, str | int | bool], _about("other figures: {rail*.bandwidth: 25GB/s}")
+    ] = {}
     collectives: Annotated[list[CollectiveEntry], msgspec.Meta(min_length=1)]
     mesh: Annotated[
         dict[str, _Count], _about("ranks as a row-major grid with named dimensions: {dp: 8, tp: 8}")
@@ -153,6 +160,12 @@ def load_spec(path: str | Path) -> Spec:
 
 def _read(given: Any, folder: Path) -> Spec:
     topology = _topology(given.topology, folder)
+    with placed("$.without"):
+        topology = damaged(
+            topology, [given.without] if isinstance(given.without, str) else given.without
+        )
+    with placed("$.set"):
+        topology = topology.edited(given.set)
     mesh = None
     # Named dimensions, in the order of the file: that order is row-major order of the ranks.
     if given.mesh:
@@ -162,6 +175,8 @@ def _read(given: Any, folder: Path) -> Spec:
     collectives: list[Collective] = []
     for i, entry in enumerate(given.collectives):
         place = f"$.collectives[{i}]"
+        if isinstance(entry.matrix, str):
+            entry.matrix = str(folder / entry.matrix)
         with placed(place):
             several = collectives_of(entry, mesh, place)
             for collective in several:
@@ -296,7 +311,9 @@ def _arguments(entry: CollectiveEntry, kind: str, place: str) -> dict[str, Any]:
     # Asked for here, in words, since Python would speak of missing positional arguments.
     for name in ("size", "matrix", "pattern"):
         if name in takes and name not in arguments:
-            example = ", for example 8MiB" if name == "size" else ""
+            example = {"size": ", for example 8MiB", "matrix": ", for example traffic.csv"}.get(
+                name, ""
+            )
             raise CollectiveError(f"{kind} needs a {name}{example}")
     return arguments
 
@@ -324,7 +341,10 @@ def _topology(given: str | dict[str, Any], folder: Path) -> Topology:
             # The topology counts places from its own root, which is below ours.
             place = "$.topology" + error.place.removeprefix("$")
             raise FormatError(error.problem, place) from error
-    # A file beside the spec is found from any folder; names such as mesh:8x8 have no end.
-    is_file = given.endswith(FILE_SUFFIXES)
     with placed("$.topology"):
-        return parse_topology(str(folder / given) if is_file else given)
+        files = files_in(given) or files_in(str(folder / given))
+        if files is None:
+            return parse_topology(given)
+        # Files beside the spec are found from any folder.
+        paths, options = files
+        return load(*(folder / path for path in paths), **options)

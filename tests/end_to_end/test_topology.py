@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pccl.topology import load_topology, parse_topology, save_topology, zoo
+from pccl.topology import load, parse_topology, save_topology, zoo
 from tests.end_to_end.program import pccl as run
 from tests.end_to_end.program import refused
 
@@ -79,7 +79,7 @@ def test_save(tmp_path, suffix):
     path = tmp_path / f"network{suffix}"
     result = run("topology", "dgx1:2", "--save", path)
     assert result.stdout.count(f"saved to     {path}") == 1
-    assert load_topology(path) == parse_topology("dgx1:2")
+    assert load(path) == parse_topology("dgx1:2")
     assert json.loads(run("topology", path, "--json").stdout)["num_npus"] == 16
 
 

@@ -171,7 +171,7 @@ def test_the_name_under_which_a_collective_runs(
 )
 def test_networks_that_astra_sim_has(tmp_path: Path, topology: Topology, network: str) -> None:
     export(pccl.synthesize(topology, Broadcast("4kB"), effort="fast"), tmp_path / "out")
-    again = pccl.topology.load_topology(tmp_path / "out" / "network.yml")
+    again = pccl.topology.load(tmp_path / "out" / "network.yml")
     assert f"topology: [ {network} ]" in (tmp_path / "out" / "network.yml").read_text()
     for column in ("src", "dst", "latency", "bandwidth"):
         assert np.array_equal(getattr(again, column), getattr(topology, column))
@@ -181,7 +181,7 @@ def test_a_stand_in_for_networks_that_it_does_not_have(tmp_path: Path) -> None:
     mesh = pccl.topology.mesh(2, 3, bandwidth="25GiB/s", latency="700ns")
     algorithm = pccl.synthesize(mesh, AllToAll("6kB"), effort="fast")
     export(algorithm, tmp_path / "out")
-    stand_in = pccl.topology.load_topology(tmp_path / "out" / "network.yml")
+    stand_in = pccl.topology.load(tmp_path / "out" / "network.yml")
     assert stand_in.num_links == 30
     result = replay(tmp_path / "out", stand_in, planned_links=False)
     assert result.finish == algorithm.duration

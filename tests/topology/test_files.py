@@ -13,7 +13,7 @@ from pccl.topology import (
     Switch,
     Topology,
     fully_connected,
-    load_topology,
+    load,
     mesh,
     parse_topology,
     product,
@@ -59,11 +59,11 @@ def write(tmp_path):
 
 
 def test_our_yaml(write):
-    assert load_topology(write("net.yaml", OURS)) == EXAMPLE
+    assert load(write("net.yaml", OURS)) == EXAMPLE
 
 
 def test_a_file_without_a_name_is_called_after_itself(write):
-    assert load_topology(write("net.yaml", OURS.replace("name: example", ""))).name == "net"
+    assert load(write("net.yaml", OURS.replace("name: example", ""))).name == "net"
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".yml", ".json"])
@@ -76,7 +76,7 @@ def test_saved_files_read_back(tmp_path, suffix):
         mesh(2, 2).without(devices=[0, 3]),
     ):
         save_topology(network, path)
-        assert load_topology(str(path)) == network
+        assert load(str(path)) == network
 
 
 @given(topologies(absent=True))
@@ -91,7 +91,7 @@ def test_dictionaries_read_back_exactly(network):
 def test_files_read_back_exactly(tmp_path_factory, suffix, network):
     path = tmp_path_factory.getbasetemp() / f"any{suffix}"
     save_topology(network, path)
-    assert load_topology(path) == network
+    assert load(path) == network
 
 
 @pytest.mark.parametrize("entry", zoo(), ids=lambda entry: entry.name)
@@ -113,7 +113,7 @@ def test_what_is_usual_is_not_written():
 def test_edge_lists(write):
     text = "# a comment\n\n0 sw 500ns 50GB/s\nsw 2 1us 400Gbps  # one way\n0 2 0ns 1GB/s\n0 2 0ns 1GB/s\n"
     for name in ("net.txt", "net.edges"):
-        assert load_topology(write(name, text)) == Topology.from_links(
+        assert load(write(name, text)) == Topology.from_links(
             3,
             [
                 Link(0, 3, "50GB/s", "500ns"),
@@ -144,20 +144,20 @@ def test_edge_lists(write):
 def test_broken_edge_lists(write, line, message):
     path = write("net.txt", f"# fine\n0 1 500ns 50GB/s\n{line}\n")
     with pytest.raises(FormatError) as caught:
-        load_topology(path)
+        load(path)
     assert str(caught.value).startswith(f"{path}:3: ")
     assert message in str(caught.value)
 
 
 def test_an_edge_list_without_npus(write):
     with pytest.raises(FormatError, match=r"net.txt: net has no NPU"):
-        load_topology(write("net.txt", "# nothing\n"))
+        load(write("net.txt", "# nothing\n"))
 
 
 def test_astra_sim_networks(write):
     text = "topology: [ Ring, FullyConnected, Switch ]\nnpus_count: [ 4, 3, 2 ]\n"
     text += "bandwidth: [ 200.0, 100.0, 50 ]  # GB/s\nlatency: [ 50, 936.25, 2000.0 ]  # ns\n"
-    network = load_topology(write("net.yml", text))
+    network = load(write("net.yml", text))
     first = ring(4, bandwidth="200GiB/s", latency="50ns")
     second = fully_connected(3, bandwidth="100GiB/s", latency="936.25ns")
     third = switch(2, bandwidth="50GiB/s", latency="2us")
@@ -181,7 +181,7 @@ def test_astra_sim_networks(write):
 def test_broken_astra_sim_networks(write, change, message):
     text = "topology: [Ring, Switch]\nnpus_count: [4, 2]\nbandwidth: [50.0, 100.0]\nlatency: [500, 600]\n"
     with pytest.raises(FormatError) as caught:
-        load_topology(write("net.yaml", text.replace(*change)))
+        load(write("net.yaml", text.replace(*change)))
     assert message in str(caught.value)
 
 
@@ -224,7 +224,7 @@ def test_broken_astra_sim_networks(write, change, message):
 def test_broken_yaml_says_where(write, change, message):
     path = write("net.yaml", OURS.replace(*change))
     with pytest.raises(FormatError) as caught:
-        load_topology(path)
+        load(path)
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
@@ -245,7 +245,7 @@ def test_broken_yaml_says_where(write, change, message):
 def test_broken_json_says_where(write, text, message):
     path = write("net.json", text)
     with pytest.raises(FormatError) as caught:
-        load_topology(path)
+        load(path)
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
@@ -253,12 +253,12 @@ def test_broken_json_says_where(write, text, message):
 
 def test_what_is_no_text(tmp_path):
     with pytest.raises(FormatError, match="there is no such file"):
-        load_topology(tmp_path / "missing.yaml")
+        load(tmp_path / "missing.yaml")
     with pytest.raises(FormatError, match="directory"):
-        load_topology(tmp_path)
+        load(tmp_path)
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FormatError, match=r"binary.yaml is not a topology: it is not a text file"):
-        load_topology(tmp_path / "binary.yaml")
+        load(tmp_path / "binary.yaml")
 
 
 def test_where_nothing_is_saved(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pccl.topology import load_topology, parse_topology, zoo
+from pccl.topology import load, parse_topology, zoo
 
 GUIDE = Path(__file__).parents[2] / "docs" / "topologies.md"
 TEXT = GUIDE.read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def test_the_files_of_the_guide(tmp_path, language, suffix, number, counts):
     path.write_text(
         re.findall(rf"^```{language}\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)[number]
     )
-    network = load_topology(path)
+    network = load(path)
     assert (network.num_npus, len(network.switches), network.num_links) == counts
 
 

@@ -128,6 +128,7 @@ class _About(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     labels: list[str]
     shape: list[int]
+    lost: list[tuple[int, int]] = []
 
 
 class _Header(Header, forbid_unknown_fields=True, kw_only=True):
@@ -150,6 +151,8 @@ def save(algorithm: Algorithm, path: str | Path) -> None:
     # Counted in what all starts have in common, most fit 16 or 32 bits.
     unit = int(np.gcd.reduce(transfers.start)) or 1
     about = {"name": topology.name, "labels": topology.labels, "shape": topology.shape}
+    if topology.lost:
+        about["lost"] = topology.lost
     header = header_of(algorithm) | {"topology": about, "time_unit_ps": unit}
     columns: list[Column] = [getattr(topology, name) for name in _TOPOLOGY]
     columns += [
@@ -293,7 +296,11 @@ def _with_able_switches(columns: dict[str, Column]) -> dict[str, Column]:
 def _topology(about: _About, columns: dict[str, Column]) -> Topology:
     given = {name: columns[f"topology_{name}"] for name in _TOPOLOGY}
     topology = Topology(
-        name=about.name, labels=tuple(about.labels), shape=tuple(about.shape), **given
+        name=about.name,
+        labels=tuple(about.labels),
+        shape=tuple(about.shape),
+        lost=tuple(about.lost),
+        **given,
     )
     # The columns have been made as wide as ours are; what changed by that did not fit.
     for name, column in given.items():

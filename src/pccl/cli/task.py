@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pccl.cli.console import counted, print_error
+from pccl.cli.networks import FLAG_NAMES, NETWORK_FLAGS, read_network
 from pccl.cli.options import FILE, all_of, option, spelled
 from pccl.collective.kinds import KINDS
 from pccl.settings import Settings
@@ -33,8 +35,13 @@ _FLAGS = {
     "topology": option(
         "-t --topology TEXT", "The network: mesh:8x8, or a file. See 'pccl topology'."
     ),
+    **NETWORK_FLAGS,
     "collective": option(
         "-c --collective KIND", f"One of {', '.join(_BY_FLAGS)}.", multiple=True, callback=_once
+    ),
+    "matrix": option(
+        "--matrix FILE",
+        "all-to-all-v: what each member sends to each, in bytes, from .csv, .npy or .parquet.",
     ),
     "size": option("-s --size SIZE", "Buffer of one NPU with its unit: 8MiB, 1GB, 4KiB."),
     "group": option(
@@ -68,7 +75,7 @@ _FLAGS = {
     "cyclic": option("--cyclic", "send-recv: the last member sends to the first.", default=None),
 }
 # What a flag says about the one collective that flags describe.
-_OF_COLLECTIVE = ("size", "along", "chunks", "dtype", "confined", "root", "cyclic")
+_OF_COLLECTIVE = ("matrix", "size", "along", "chunks", "dtype", "confined", "root", "cyclic")
 
 task_options = all_of([click.argument("spec", required=False, type=FILE), *_FLAGS.values()])
 """Give a command the argument SPEC and the flags that can take its place."""
@@ -88,10 +95,11 @@ def read_task(spec: Path | None, flags: dict[str, Any]) -> Spec:
 
 
 def _from_file(path: Path, flags: dict[str, Any]) -> Spec:
-    for name in _FLAGS:
+    for name in (*_FLAGS, *FLAG_NAMES):
         # Options that can be repeated are empty tuples where they are not given.
-        if flags[name] not in (None, ()):
-            raise click.UsageError(f"{path} says what to synthesize; leave out {spelled(name)}")
+        if flags.get(name) not in (None, ()):
+            flag = "--set" if name == "changes" else spelled(name)
+            raise click.UsageError(f"{path} says what to synthesize; leave out {flag}")
     from pccl.spec import load_spec
 
     return load_spec(path)
@@ -105,20 +113,23 @@ def _from_flags(flags: dict[str, Any]) -> Spec:
                 f"give a spec file, or --topology and --collective; for example --{name} {example}"
             )
     from pccl.spec import CollectiveEntry, Spec, check_mesh, collectives_of, normal_kind
-    from pccl.topology import parse_topology
 
     kind = normal_kind(flags["collective"])
-    # A matrix or a pattern has no sensible spelling on one line.
+    # A pattern has no sensible spelling on one line.
     if not KINDS[kind].fits_flags:
         raise click.UsageError(
             f"{kind} does not fit into flags; describe it in a spec file (docs/spec.md)"
         )
-    topology = parse_topology(flags["topology"])
+    topology, reading = read_network(flags["topology"], flags)
+    if reading and reading.assumed and not flags.get("quiet"):
+        count = counted(len(reading.assumed), "assumption")
+        print_error(f"{count} about {topology.name}; 'pccl topology' lists them", prefix="note: ")
     mesh = _mesh(flags["mesh"], flags["along"])
     # Before any collective is made: its groups would name NPUs that do not exist.
     if mesh is not None:
         check_mesh(mesh, topology)
     about = {name: flags[name] for name in _OF_COLLECTIVE}
+    about["matrix"] = None if about["matrix"] is None else str(about["matrix"])
     collectives = []
     # Without a group there is one collective, among all NPUs.
     for group in flags["group"] or (None,):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pccl.cli.console import check_writable, counted, print_facts, print_json, print_table
+from pccl.cli.networks import network_options, read_network
 from pccl.cli.options import command, json_option, option
 from pccl.errors import TopologyError
 
@@ -37,19 +39,27 @@ _ABILITIES = {
     "pccl topology switch:8,bandwidth=50GB/s,latency=1us",
     "pccl topology ring:4@25GB/s x fully-connected:8@100GB/s",
     "pccl topology a100:4,nic=50GB/s,nic_latency=2us",
-    "pccl topology h100:2,nvls=yes --save h100.yaml",
+    "pccl topology h100:2,nvls=yes -o h100.yaml",
+    "pccl topology h100:4 --without '24-27:rail*' --set 'rail0.bandwidth=25GB/s'",
+    "pccl topology topo.xml --gpu h100 -o mine.yaml",
+    "pccl topology node1.txt node2.txt ibnetdiscover.out",
 )
 # Several words, so that 'ring:4 x switch:8' needs no quotes.
 @click.argument("text", nargs=-1)
-@option("--save FILE", "Write the network to .yaml or .json.")
+@option("-o --save FILE", "Write the network to .yaml or .json, to be edited.")
+@network_options
 @json_option
-def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
+def topology(text: tuple[str, ...], save: Path | None, as_json: bool, **flags: Any) -> None:
     """Describe the network that TEXT stands for; without TEXT, list the networks that have a name.
 
-    TEXT is name:AxBxC, then options such as bandwidth=50GB/s after commas; or a file; 'A x B' is a product. All of it
-    is explained in docs/topologies.md.
+    TEXT is name:AxBxC, then options such as bandwidth=50GB/s after commas; or files, also those that NCCL, RCCL,
+    nvidia-smi, rocm-smi, ibnetdiscover, SLURM and others write; 'A x B' is a product. All of it is explained in
+    docs/topologies.md and docs/importing.md.
     """
     if not text:
+        given = [name for name, value in flags.items() if value not in (None, ())]
+        if given:
+            raise click.UsageError("there is no network to change; give one, for example mesh:8x8")
         if save:
             raise click.UsageError("--save needs the network to save, for example mesh:8x8")
         _list_zoo(as_json)
@@ -57,10 +67,12 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
     if save:
         # Before the network is made, which for a large one takes a while.
         check_writable(save, (".yaml", ".yml", ".json"), "a topology")
-    from pccl.topology import named_in, parse_topology, save_topology, topology_to_dict
+    from pccl.topology import named_in, save_topology, topology_to_dict
 
-    line = " ".join(text)
-    network = parse_topology(line)
+    # Several files need no sign between them.
+    are_files = len(text) > 1 and all(Path(word).is_file() for word in text)
+    line = (" + " if are_files else " ").join(text)
+    network, reading = read_network(line, flags)
     sources = {entry.name: entry.source for entry in named_in(line) if entry.source}
     if save:
         save_topology(network, save)
@@ -72,12 +84,19 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
                 "num_links": network.num_links,
                 "diameter_hops": _diameter(network)[0],
                 "sources": sources,
+                "formats": reading.formats if reading else (),
+                "found": reading.found if reading else (),
+                "assumed": reading.assumed if reading else (),
                 "topology": topology_to_dict(network),
             }
         )
         return
     # What is long comes last: a summary, then the devices, then the links.
     facts = _facts(network)
+    if reading:
+        facts["read as"] = ", ".join(reading.formats)
+        facts |= {"found": _lines(reading.found), "assumed": _lines(reading.assumed)}
+        facts = {name: text for name, text in facts.items() if text}
     for name, source in sources.items():
         label = "source" if len(sources) == 1 else f"source of {name}"
         facts[label] = f"{source}; options as given" if "=" in line else source
@@ -86,6 +105,11 @@ def topology(text: tuple[str, ...], save: Path | None, as_json: bool) -> None:
     print_facts(facts)
     _print_devices(network)
     _print_links(network)
+
+
+def _lines(texts: Sequence[str]) -> str:
+    """Several texts, one below the other in the second column."""
+    return f"\n{' ' * 13}".join(texts)
 
 
 def _list_zoo(as_json: bool) -> None:
@@ -112,6 +136,8 @@ def _facts(network: Topology) -> dict[str, str]:
     if len(network.switches):
         facts["switches"] = _switches(network)
     facts["links"] = f"{network.num_links:,}"
+    if network.lost:
+        facts["lost"] = counted(len(network.lost), "link")
     facts |= _speeds(network)
     # A network in two parts is described like any other, and said to be in two parts.
     hops, problem = _diameter(network)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,8 @@ class AllToAllV(_Exchange):
     ----------
     matrix
         ``matrix[i][j]`` is what the i-th member of the group sends to the j-th, in bytes (or as text with a unit). What
-        a member keeps for itself, on the diagonal, needs no transfer.
+        a member keeps for itself, on the diagonal, needs no transfer. Lists, arrays and data frames, or the path of a
+        ``.csv``, ``.npy`` or ``.parquet`` file.
     group, chunks
         As for all collectives.
 
@@ -113,7 +115,7 @@ class AllToAllV(_Exchange):
     # before it.
     def __init__(
         self,
-        matrix: Sequence[Sequence[int | str]],
+        matrix: Sequence[Sequence[int | str]] | str | Path,
         group: Iterable[int] | None = None,
         chunks: int | None = None,
         *,
@@ -130,6 +132,10 @@ class AllToAllV(_Exchange):
 
     def __post_init__(self) -> None:
         matrix: Any = self.matrix
+        if isinstance(matrix, str | Path):
+            from pccl.collective.matrices import read_matrix
+
+            matrix = read_matrix(matrix)
         try:
             if hasattr(matrix, "__array__"):
                 matrix = np.asarray(matrix).tolist()

@@ -17,7 +17,7 @@ class Kind:
     target
         Its class, as ``module:class`` of this package.
     fits_flags
-        Whether flags can describe it; one whose parts have sizes of their own needs a spec file.
+        Whether flags can describe it; a list of chunks needs a spec file.
     """
 
     target: str
@@ -29,7 +29,7 @@ KINDS = {
     "reduce-scatter": Kind("collectives:ReduceScatter"),
     "all-reduce": Kind("collectives:AllReduce"),
     "all-to-all": Kind("exchanges:AllToAll"),
-    "all-to-all-v": Kind("exchanges:AllToAllV", fits_flags=False),
+    "all-to-all-v": Kind("exchanges:AllToAllV"),
     "broadcast": Kind("collectives:Broadcast"),
     "reduce": Kind("collectives:Reduce"),
     "scatter": Kind("collectives:Scatter"),

@@ -10,6 +10,7 @@
     language      all of the above in one line of text: torus:8x8x8@50GB/s,500ns
     documents     JSON and YAML, read into structs (with files, spec files and algorithms in JSON)
     files         YAML, JSON, edge lists and ASTRA-sim networks (loaded on first use, as it needs msgspec)
+    importers     all files that can be read: those, and what NCCL, nvidia-smi, InfiniBand and others write
     interchange   to and from networkx
 """
 
@@ -49,12 +50,8 @@ from pccl.topology.machines import (
 from pccl.topology.parts import Link, Switch
 
 if TYPE_CHECKING:
-    from pccl.topology.files import (
-        load_topology,
-        save_topology,
-        topology_from_dict,
-        topology_to_dict,
-    )
+    from pccl.topology.files import save_topology, topology_from_dict, topology_to_dict
+    from pccl.topology.importers import load
 
 __all__ = [
     "Link",
@@ -73,7 +70,7 @@ __all__ = [
     "hypercube",
     "leaf_spine",
     "line",
-    "load_topology",
+    "load",
     "mesh",
     "mi250",
     "named_in",
@@ -96,8 +93,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    # On first use: reading files needs msgspec and the parsers of many formats, which take a while to load.
+    if name == "load":
+        from pccl.topology.importers import load
+
+        return load
     if name in __all__:  # what else is listed there has been imported above
-        # On first use: reading files needs msgspec, which takes a while to load.
         from pccl.topology import files
 
         return getattr(files, name)

@@ -8,8 +8,8 @@ time-expanded network.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +23,6 @@ from pccl.topology.parts import (
     ABSENT,
     COLUMNS,
     DEVICE_COLUMNS,
-    LINK_COLUMNS,
     MOST_NPUS,
     NPU,
     SWITCH,
@@ -61,6 +60,8 @@ class Topology:
     shape
         The NPUs as a row-major grid, for topologies that are products; otherwise ``(number of NPUs,)``. Absent NPUs
         keep their place in it, so its product is always the number of the first switch.
+    lost
+        The ends of links that :meth:`without` took out; pictures show them, nothing else asks for them.
 
     Examples
     --------
@@ -81,6 +82,7 @@ class Topology:
     exclusive: Bools
     gap: Ints
     shape: tuple[int, ...] = ()
+    lost: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         # Read-only copies of its own: what is cached, and the hash, stay true only if nobody can change a topology.
@@ -90,10 +92,11 @@ class Topology:
             object.__setattr__(self, name, column)
         object.__setattr__(self, "labels", tuple(self.labels))
         object.__setattr__(self, "shape", tuple(self.shape) or (self.num_npus,))
+        object.__setattr__(self, "lost", tuple((int(a), int(b)) for a, b in self.lost))
         _check(self)
 
-    def _derived(self, **changes: Any) -> Topology:
-        """Return a topology with changes that cannot make it wrong, so that it need not be checked again."""
+    def derived(self, **changes: Any) -> Topology:
+        """Return a topology with changes that cannot make it wrong, so that they are not checked."""
         made = object.__new__(Topology)
         for column in fields(self):
             value = changes.get(column.name, getattr(self, column.name))
@@ -266,25 +269,27 @@ class Topology:
 
     @cached_property
     def _transposed(self) -> Topology:
-        return self._derived(
+        return self.derived(
             name=f"{self.name} transposed",
             src=self.dst,
             dst=self.src,
             multicast=self.reduce,
             reduce=self.multicast,
+            lost=tuple((b, a) for a, b in self.lost),
         )
 
     def without(
         self,
         *,
-        links: Iterable[int | Sequence[int | str]] = (),
+        links: Iterable[int | str | Sequence[int | str]] = (),
         devices: Iterable[int | str] = (),
         name: str | None = None,
     ) -> Topology:
         """Return what is left when links or devices fail.
 
-        Devices are given by number or name; those that are left keep their numbers, so that process groups keep their
-        meaning. A pair ``(src, dst)`` takes out every link from ``src`` to ``dst``; a number takes out one link.
+        Devices are given by number, by name, or several at once by ``"rail*"`` or ``"24-27"``; those that are left keep
+        their numbers, so that process groups keep their meaning. A pair ``(src, dst)`` takes out every link from
+        ``src`` to ``dst``, the text ``"A:B"`` those of both directions; a number takes out one link.
 
         Examples
         --------
@@ -292,25 +297,38 @@ class Topology:
         >>> Topology.from_links(2, pair, name="pair").without(links=[(0, 1)])
         Topology('pair, damaged': 2 NPUs, 1 link, 50GB/s, 500ns)
         """
-        gone = np.zeros(self.num_devices, np.bool_)
-        gone[self._numbers(devices)] = True
-        keep = ~(gone[self.src] | gone[self.dst])
-        for link in links:
-            keep[self._find_links(link)] = False
-        left = self._derived(
-            name=f"{self.name}, damaged" if name is None else name,
-            kind=np.where(gone, np.int8(ABSENT), self.kind),
-            **{column: getattr(self, column)[keep] for column in LINK_COLUMNS},
-        )
-        if not left.num_npus:
-            raise TopologyError(f"{left.name} has no NPU")
-        return left
+        from pccl.topology.edits import without
+
+        return without(self, links, devices, name)
+
+    def edited(self, changes: Mapping[str, object] | Iterable[str]) -> Topology:
+        """Return a topology with other figures, and the same devices and links.
+
+        A change is ``"NAMES.FIGURE"`` and its value, or both in one text. Names are those of devices, for all their
+        links, or ``A:B`` for those between; figures are ``bandwidth``, ``latency`` and ``gap`` of links (or a share of
+        what they are, such as ``"50%"``), ``multicast``, ``reduce`` and ``buffer`` of switches.
+
+        Examples
+        --------
+        >>> from pccl.topology import hgx_h100
+        >>> hgx_h100(4).edited({"rail*.bandwidth": "25GB/s"})
+        Topology('h100:4, edited': 32 NPUs, 12 switches, 128 links, 25GB/s to 400GiB/s, 936.25ns to 1us)
+        >>> hgx_h100(4).edited(["nvswitch*.reduce=yes", "0-7:nvswitch0.bandwidth=50%"]).plain
+        True
+        """
+        from pccl.topology.edits import edited
+
+        return edited(self, changes)
 
     def restrict(self, devices: Iterable[int | str]) -> Topology:
         """Return only these devices and the links among them; numbers stay as they are."""
+        from pccl.topology.edits import find_devices
+
         outside = np.flatnonzero(self.kind != ABSENT)
-        outside = np.setdiff1d(outside, self._numbers(devices))
-        return self.without(devices=outside, name=f"{self.name}, restricted")
+        outside = np.setdiff1d(outside, find_devices(self, devices))
+        left = self.without(devices=outside, name=f"{self.name}, restricted")
+        # Nothing is broken that is only not looked at.
+        return left.derived(lost=self.lost)
 
     def diameter(self) -> int:
         """Return the number of links on the longest of the shortest paths between NPUs.
@@ -338,30 +356,15 @@ class Topology:
 
         return unroll_switches(self)
 
-    def _numbers(self, devices: Iterable[int | str]) -> list[int]:
-        if isinstance(devices, str) or not isinstance(devices, Iterable):
-            raise TopologyError(f"devices must be a list of device numbers, not {devices!r}")
-        return [self.device(given) for given in devices]
-
-    def _find_links(self, link: int | Sequence[int | str]) -> Ints:
-        if isinstance(link, tuple | list) and len(link) == 2:
-            src, dst = (self.device(end) for end in link)
-            found = np.flatnonzero((self.src == src) & (self.dst == dst))
-            if not len(found):
-                raise TopologyError(f"{self.name} has no link {link[0]} -> {link[1]}")
-            return found
-        number = whole(link)
-        if number is None or not 0 <= number < self.num_links:
-            raise TopologyError(f"{self.name} has no link {link!r}; it has {self.num_links}")
-        return np.array([number])
-
     # --- as a value ----------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
             return NotImplemented
         return all(
-            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+            np.array_equal(getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)
+            if f.compare
         )
 
     def __hash__(self) -> int:
@@ -409,6 +412,8 @@ def _check(topology: Topology) -> None:
         raise TopologyError(f"{topology.name}: two devices are called {twice!r}")
     if topology.num_npus == 0:
         raise TopologyError(f"{topology.name} has no NPU")
+    if any(not 0 <= end < devices for ends in topology.lost for end in ends):
+        raise TopologyError(f"{topology.name}: a lost link ends at a device that does not exist")
     _check_shape(topology)
     _check_links(topology)
 

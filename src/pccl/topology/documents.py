@@ -37,12 +37,16 @@ def placed(place: str) -> Iterator[None]:
 
 def read_document(path: Path, what: str) -> dict[str, Any]:
     """Read the keys and values of a JSON or YAML file, and say where it is malformed if it is."""
-    text = read_text(path, what)
+    return parse_document(read_text(path, what), path, what)
+
+
+def parse_document(text: str, path: Path, what: str) -> dict[str, Any]:
+    """Read the keys and values of a JSON or YAML text that comes from a file."""
     try:
         if path.suffix == ".json":
             document = json.loads(text, object_pairs_hook=_without_duplicates)
         else:
-            document = _read_yaml(text)
+            document = parse_yaml(text)
     # Both parsers recurse, so thousands of brackets exhaust the stack; that is the fault of the
     # file.
     except (ValueError, RecursionError) as error:
@@ -121,7 +125,8 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _read_yaml(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
+    """Read YAML in which no key appears twice; what is malformed is a ValueError with its line."""
     # Here, as most runs read no YAML. The parser in C is much faster, but not built everywhere.
     import yaml
 

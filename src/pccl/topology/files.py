@@ -21,7 +21,7 @@ import numpy as np
 from pccl._files import replacing
 from pccl.errors import FormatError, PcclError
 from pccl.topology.core import Topology
-from pccl.topology.documents import converted, placed, read_document, read_text
+from pccl.topology.documents import converted, parse_document, placed
 from pccl.topology.generators import fully_connected, product, ring, switch
 from pccl.topology.parts import ABSENT, LINK_COLUMNS, MOST_NPUS, Link, Switch
 from pccl.units import BytesPerSecond, Picoseconds, parse
@@ -65,6 +65,7 @@ class TopologyFile(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tru
     name: str = "custom"
     shape: list[_Count] = []
     absent: list[int] = []
+    lost: list[tuple[int, int]] = []
 
 
 class _AstraSim(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,24 +76,19 @@ class _AstraSim(msgspec.Struct, forbid_unknown_fields=True):
     name: str = "custom"
 
 
-def load_topology(path: str | Path) -> Topology:
-    r"""Read a topology from a file.
+def topology_from_text(text: str, path: Path) -> Topology:
+    """Read what a file holds: ``.json`` is our JSON; ``.txt`` and ``.edges`` are edge lists; anything else is YAML.
 
-    ``.json`` is our JSON; ``.txt`` and ``.edges`` are edge lists; anything else is YAML, ours or ASTRA-sim's, which
-    are told apart by their keys. A file that gives no name is called after itself.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "pair.txt"
-    >>> _ = file.write_text("0 1 500ns 50GB/s\n1 0 500ns 50GB/s\n")
-    >>> load_topology(file)
-    Topology('pair': 2 NPUs, 2 links, 50GB/s, 500ns)
+    YAML and JSON are ours or ASTRA-sim's, which are told apart by their keys. A file that gives no name is called after
+    itself.
     """
-    path = Path(path)
     if path.suffix in (".txt", ".edges"):
-        return _from_edges(read_text(path, "a topology"), path)
-    document = read_document(path, "a topology")
+        return _from_edges(text, path)
+    document = parse_document(text, path, "a topology")
+    if "logical-dims" in document:
+        raise FormatError(
+            f"{path}: dimensions of ASTRA-sim without any link; give its network file (npus_count: …)"
+        )
     try:
         # A name in the document goes before that of the file.
         return topology_from_dict({"name": path.stem} | document)
@@ -101,15 +97,15 @@ def load_topology(path: str | Path) -> Topology:
 
 
 def save_topology(topology: Topology, path: str | Path) -> None:
-    """Write a topology to a ``.yaml``, ``.yml`` or ``.json`` file, which :func:`load_topology` reads back exactly.
+    """Write a topology to a ``.yaml``, ``.yml`` or ``.json`` file, which :func:`load` reads back exactly.
 
     Examples
     --------
     >>> import tempfile
-    >>> from pccl.topology import mesh
+    >>> from pccl.topology import load, mesh
     >>> file = Path(tempfile.mkdtemp()) / "mesh.yaml"
     >>> save_topology(mesh(2, 2), file)
-    >>> load_topology(file) == mesh(2, 2)
+    >>> load(file) == mesh(2, 2)
     True
     """
     path = Path(path)
@@ -165,10 +161,13 @@ def topology_to_dict(topology: Topology) -> dict[str, Any]:
         ],
         shape=list(topology.shape) if len(topology.shape) > 1 else [],
         absent=np.flatnonzero(topology.kind == ABSENT).tolist(),
+        lost=list(topology.lost),
     )
     document = msgspec.to_builtins(given)
     # As people would write it: what it is first, and the many links last.
-    keys = [key for key in ("npus", "shape", "switches", "absent", "links") if key in document]
+    keys = [
+        key for key in ("npus", "shape", "switches", "absent", "lost", "links") if key in document
+    ]
     return {"name": topology.name} | {key: document[key] for key in keys}
 
 
@@ -209,7 +208,7 @@ def _from_struct(given: TopologyFile) -> Topology:
     for i, entry in enumerate(given.links):
         links += _from_link(entry, numbers, f"$.links[{i}]")
     topology = Topology.from_links(names, links, switches, name=given.name, shape=given.shape)
-    if not given.absent:
+    if not (given.absent or given.lost):
         return topology
     kind = topology.kind.copy()
     for i, device in enumerate(given.absent):
@@ -217,7 +216,7 @@ def _from_struct(given: TopologyFile) -> Topology:
             raise FormatError(f"there is no device {device}", f"$.absent[{i}]")
         kind[device] = ABSENT
     # Checked again by that: a file may still have links at devices that it calls absent.
-    return replace(topology, kind=kind)
+    return replace(topology, kind=kind, lost=tuple(given.lost))
 
 
 def _from_link(entry: LinkEntry, numbers: Mapping[_Device, int], place: str) -> list[Link]:

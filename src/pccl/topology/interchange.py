@@ -32,7 +32,7 @@ def to_networkx(topology: Topology) -> networkx.MultiDiGraph[int]:
     >>> networkx.diameter(to_networkx(mesh(8, 8)))
     14
     """
-    graph: networkx.MultiDiGraph[int] = _networkx().MultiDiGraph(
+    graph: networkx.MultiDiGraph[int] = require_networkx().MultiDiGraph(
         name=topology.name, shape=topology.shape
     )
     for device in range(topology.num_devices):
@@ -81,7 +81,7 @@ def from_networkx(
     >>> from_networkx(graph, bandwidth="speed")
     Topology('Petersen Graph': 10 NPUs, 30 links, 25GB/s, 1us)
     """
-    _networkx()
+    require_networkx()
     nodes = dict(graph.nodes(data=True))
     npus = []
     hubs = {}
@@ -128,7 +128,8 @@ def _name(node: Hashable, data: dict[str, Any], word: str) -> str:
     return str(data.get("name", f"{word}{node}" if isinstance(node, int) else node))
 
 
-def _networkx() -> Any:
+def require_networkx() -> Any:
+    """Return networkx, or say how to get it."""
     try:
         import networkx
     except ImportError as error:

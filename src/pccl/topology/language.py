@@ -22,7 +22,12 @@ from pccl.topology.core import Topology
 
 # A typing error should not fill the memory with NPUs.
 _MOST_NPUS = 1_000_000
-FILE_SUFFIXES = (".yaml", ".yml", ".json", ".txt", ".edges")
+FILE_SUFFIXES = (
+    ".yaml", ".yml", ".json", ".txt", ".edges", ".xml", ".log", ".out", ".conf", ".topo", ".graphml", ".gml",
+)  # fmt: skip
+# What may be said of a file, after commas, as of a machine.
+_FILE_OPTIONS = ("gpu", "nic", "boxes")
+_JOIN = " + "
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def named_in(text: str) -> list[ZooEntry]:
     >>> [entry.name for entry in named_in("ring:4 x a100:2")]
     ['ring', 'a100']
     """
-    if text.strip().endswith(FILE_SUFFIXES):
+    if files_in(text):
         return []
     names = (_name(part.strip()) for part in text.split(" x "))
     return [_ZOO[name] for name in names if name in _ZOO]
@@ -96,8 +101,9 @@ def named_in(text: str) -> list[ZooEntry]:
 def parse_topology(text: str) -> Topology:
     """Read a topology from one line of text, or from the file that it names.
 
-    A text that ends in ``.yaml``, ``.yml``, ``.json``, ``.txt`` or ``.edges`` is a file, and so is one that begins with
-    no known name but names an existing file.
+    A text that ends as files do (``.yaml``, ``.xml``, ``.txt``) is a file, and so is one that begins with no known name
+    but names an existing file. Several files are joined by `` + ``; what they do not tell follows after commas:
+    ``box1.txt + box2.txt + fabric.out``, ``topo.xml,gpu=h100,boxes=4``. See :func:`pccl.topology.load`.
 
     Examples
     --------
@@ -117,16 +123,44 @@ def parse_topology(text: str) -> Topology:
     pccl.errors.TopologyError: topology 'tours:8x8': there is no 'tours'; did you mean 'torus'?
     """
     text = text.strip()
-    # A known name goes before a file: one that is called ring must not hide the ring.
-    if text.endswith(FILE_SUFFIXES) or (_name(text) not in _ZOO and Path(text).is_file()):
-        from pccl.topology.files import load_topology
+    files = files_in(text)
+    if files:
+        from pccl.topology.importers import load
 
-        return load_topology(text)
+        paths, options = files
+        return load(*paths, **options)
     try:
         factors = [_parse_one(part.strip()) for part in text.split(" x ")]
         return factors[0] if len(factors) == 1 else generators.product(*factors)
     except PcclError as error:
         raise TopologyError(f"topology {text!r}: {error}") from error
+
+
+def files_in(text: str) -> tuple[list[str], dict[str, Any]] | None:
+    """Return the files that a text names and what it says of them, or None for a network that has a name.
+
+    Examples
+    --------
+    >>> files_in("box.txt + fabric.out,gpu=h100")
+    (['box.txt', 'fabric.out'], {'gpu': 'h100'})
+    >>> files_in("mesh:8x8") is None
+    True
+    """
+    text = text.strip()
+    # Commas may be part of a path: only what follows the last of them, and is an option, counts.
+    options: dict[str, Any] = {}
+    while match := re.search(rf",\s*({'|'.join(_FILE_OPTIONS)})\s*=\s*([^,=]*)$", text):
+        text = text[: match.start()].rstrip()
+        if match[1] in options:
+            raise TopologyError(f"the option {match[1]!r} is given twice")
+        options[match[1]] = _count(match[2], "boxes", None) if match[1] == "boxes" else match[2]
+    paths = [path.strip() for path in text.split(_JOIN)]
+    # A known name goes before a file: one that is called ring must not hide the ring.
+    are_files = all(
+        path.endswith(FILE_SUFFIXES) or (_name(path) not in _ZOO and Path(path).is_file())
+        for path in paths
+    )
+    return (paths, options) if are_files else None
 
 
 def _name(text: str) -> str:

@@ -31,7 +31,7 @@ from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse, whol
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 
 # The hybrid cube mesh of eight V100 by NVLinks a pair (TE-CCL, dgx1.py).
-_CUBE_MESH: dict[int, Pairs] = {
+CUBE_MESH: dict[int, Pairs] = {
     2: ((0, 1), (0, 4), (1, 3), (2, 3), (2, 6), (4, 5), (5, 7), (6, 7)),
     1: ((0, 2), (0, 3), (1, 2), (1, 5), (3, 7), (4, 6), (4, 7), (5, 6)),
 }
@@ -116,7 +116,7 @@ def dgx1(
     Topology('dgx1:2': 16 NPUs, 9 switches, 112 links, 12.5GB/s to 50GB/s, 0ps to 1.3us)
     """
     machine = _Machine("dgx1", boxes, 8, sharp=sharp)
-    machine.join_in_boxes(_CUBE_MESH, _wire("nvlink", nvlink, nvlink_latency, nvlink_gap))
+    machine.join_in_boxes(CUBE_MESH, _wire("nvlink", nvlink, nvlink_latency, nvlink_gap))
     to_nic = _wire("pcie", pcie, pcie_latency, pcie_gap)
     network = _wire("nic", nic, nic_latency, nic_gap)
     for npu in machine.npus_with_network:
@@ -151,7 +151,7 @@ def ndv2(
     Topology('ndv2:4': 32 NPUs, 1 switch, 136 links, 12.5GB/s to 50GB/s, 700ns to 1.3us)
     """
     machine = _Machine("ndv2", boxes, 8, sharp=sharp)
-    machine.join_in_boxes(_CUBE_MESH, _wire("nvlink", nvlink, nvlink_latency, nvlink_gap))
+    machine.join_in_boxes(CUBE_MESH, _wire("nvlink", nvlink, nvlink_latency, nvlink_gap))
     network = _wire("nic", nic, nic_latency, nic_gap)
     middle = _able("infiniband", sharp)
     for first in machine.npus_with_network[::8]:
