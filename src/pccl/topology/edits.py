@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pccl._arrays import Bools, Column, Ints
-from pccl.errors import PcclError, TopologyError
+from pccl.errors import TopologyError
 from pccl.topology.core import Topology
 from pccl.topology.parts import ABSENT, LINK_COLUMNS, SWITCH, UNLIMITED
 from pccl.units import BytesPerSecond, Picoseconds, parse, whole
@@ -128,9 +128,8 @@ def _is_cable(topology: Topology, text: str) -> bool:
 def _find_links(topology: Topology, link: int | str | Sequence[int | str]) -> Ints:
     if isinstance(link, str):
         if not _is_cable(topology, link):
-            raise TopologyError(
-                f"{link!r} is no link; write A:B for a cable, and A->B for one direction"
-            )
+            how = "write A:B for a cable, and A->B for one direction"
+            raise TopologyError(f"{topology.name} has no link {link!r}; {how}")
         return find_cables(topology, link)
     if isinstance(link, tuple | list) and len(link) == 2:
         a, b = (_mask(topology, end) for end in link)
@@ -184,8 +183,10 @@ def _single(topology: Topology, word: str) -> int:
         if plain and word not in topology.labels:
             return topology.device(int(plain[1]))
         return topology.device(word)
-    except PcclError as error:
-        raise TopologyError(f"{error}{_nearest(topology, word)}") from None
+    except TopologyError:
+        raise TopologyError(
+            f"{topology.name} has no device {word!r}{_nearest(topology, word)}"
+        ) from None
 
 
 def _nearest(topology: Topology, word: str) -> str:

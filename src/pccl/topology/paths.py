@@ -70,7 +70,7 @@ def unroll_switches(topology: Topology) -> Topology:
     }
     for name in ("labels", *DEVICE_COLUMNS):
         changes[name] = getattr(topology, name)[: prod(topology.shape)]
-    return replace(topology, name=f"{topology.name}, unrolled", **changes)
+    return replace(topology, name=f"{topology.name}, unrolled", lost=(), **changes)
 
 
 def _ways_through_switches(topology: Topology) -> list[list[int]]:

@@ -129,7 +129,7 @@ def _host(stem: str, hosts: list[str]) -> str | None:
     found = [
         host
         for host in hosts
-        if re.search(rf"(?<![\w-]){re.escape(host)}(?![\w-])", stem, re.IGNORECASE)
+        if re.search(rf"(?<![A-Za-z0-9]){re.escape(host)}(?![A-Za-z0-9])", stem, re.IGNORECASE)
     ]
     return max(found, key=len, default=None)
 
@@ -212,7 +212,7 @@ def _plug(whole: Part, fabric: Fabric, devices: _Devices) -> None:
             device = devices.name(box, nic.name)
             devices.switches[device] = None
             latency, gap = _nic_times(box, nic, speed)
-            devices.wires.append(Wire(devices.name(box, nic.at), device, min(speed, nic.bandwidth)))
+            devices.wires.append(Wire(devices.name(box, nic.at), device, speed))
             devices.wires.append(Wire(device, port.switch, speed, latency, gap))
     if idle:
         whole.found.append(f"{idle} ports of the fabric left out: their boxes have no such NIC")
