@@ -1,8 +1,8 @@
 """Whether every runtime takes what we find, and how long it takes there: ``python -m benchmarks.matrix``.
 
 Each row is a plan with the defaults: its number of chunks, its time, and the time of its messages between NPUs in each
-runtime, or why the runtime cannot take it. With ``--for`` every plan is made for the runtime of its column. The two
-matrices are those that users have tried: ``machines`` and ``defaults``.
+runtime (how many times as long as planned), or why the runtime cannot take it. With ``--for`` every plan is made for
+the runtime of its column. The two matrices are those that users have tried: ``machines`` and ``defaults``.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ MATRICES = {
 
 
 def written(algorithm: pccl.Algorithm, target: str) -> tuple[str, bool]:
-    """The time in a runtime, or why it cannot take the plan; and whether a file was written."""
+    """The time in a runtime, also as a share of the plan, or why it cannot take it; and whether a file was written."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             pccl.export(algorithm, Path(folder) / FILES[target], target)
         except pccl.PcclError as error:
             return f"refused: {error}", False
-    return f"{int(TARGETS[target].time_of(algorithm, quick=False)) / 1e6:,.2f}", True
+    lowered = int(TARGETS[target].time_of(algorithm, quick=False))
+    ratio = lowered / max(int(algorithm.duration), 1)
+    return f"{lowered / 1e6:,.2f} ({ratio:.3f})", True
 
 
 def rows(cases: list[Case], made_for_each: bool) -> Iterator[tuple[Case, list[str], bool]]:
@@ -93,16 +95,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--matrix", choices=MATRICES, help="by default both")
     parser.add_argument("--network", action="append", choices=NETWORKS, help="by default all")
+    parser.add_argument("--size", help="by default all, such as 64MiB")
     parser.add_argument("--for", dest="each", action="store_true", help="a plan for every runtime")
     given = parser.parse_args()
     missing = 0
     for name in [given.matrix] if given.matrix else MATRICES:
-        cases = [case for case in MATRICES[name] if case.network in (given.network or NETWORKS)]
+        cases = [
+            case
+            for case in MATRICES[name]
+            if case.network in (given.network or NETWORKS) and given.size in (None, case.size)
+        ]
         about = [] if given.each else ["chunks", "planned us"]
-        print("  ".join([f"{name:<36}", *(f"{title:>12}" for title in (*about, *FILES))]))
+        print("  ".join([f"{name:<36}", *(f"{title:>18}" for title in (*about, *FILES))]))
         for case, cells, complete in rows(cases, given.each):
             label = f"{case.network:<14}{case.kind:<16}{case.size:<6}"
-            print("  ".join([label, *(f"{cell:>12}" for cell in cells)]), flush=True)
+            print("  ".join([label, *(f"{cell:>18}" for cell in cells)]), flush=True)
             missing += not complete
     if missing:
         raise SystemExit(f"not everything was written in {missing} rows")

@@ -388,6 +388,8 @@ def test_plans_of_anything(
         "instances": data.draw(st.integers(1, 2)),
         "max_threadblocks": data.draw(st.sampled_from([8, 80])),
         "all_ranks": True,
+        # However long its messages take.
+        "lowered": True,
     }
     try:
         document = plan(algorithm, tmp_path_factory.mktemp("plans"), **options)

@@ -26,13 +26,10 @@ from pccl.targets import TARGETS, Target
 from pccl.topology import Topology
 from pccl.topology.parts import SWITCH
 
-# Messages may take so many times as long as planned before fewer chunks are tried: in one runtime, and in all of them.
+# Messages may take so many times as long as planned before fewer chunks are tried.
 KEPT = 1.02
-KEPT_BY_ALL = 1.1
-# A plan that suits all runtimes may take so many times as long as the best: if one of them has no room for that, and if
-# it has, but messages take longer there than planned.
+# A plan that suits all runtimes may take so many times as long as the best.
 TOLERATED = 1.05
-PREFERRED = 1.01
 # Of the effort: for a second search, if nobody has named a runtime.
 SHARE_OF_SECOND = 0.25
 # What takes so many times as long before it is improved will not become that good.
@@ -104,12 +101,11 @@ class Fitting:
         ):
             return best, bound
         asked = [target for target in TARGETS.values() if target.limited]
-        longer = _slowdown(best, asked)
-        if longer <= KEPT_BY_ALL:
+        longest = _longest(best, asked)
+        if longest <= KEPT * best.duration:
             return best, bound
-        enough = best.duration * (TOLERATED if longer == NEVER else PREFERRED)
         for other in self._alternatives(search, best, asked):
-            if other.duration <= enough and _slowdown(other, asked) <= KEPT_BY_ALL:
+            if other.duration <= TOLERATED * best.duration and _longest(other, asked) < longest:
                 return other, bound
         return best, bound
 
@@ -123,7 +119,7 @@ class Fitting:
         for fewer in self._fewer(search):
             if fewer.duration > HOPEFUL * best.duration:
                 break
-            if _slowdown(fewer, asked) <= KEPT_BY_ALL:
+            if _longest(fewer, asked) <= KEPT * fewer.duration:
                 return [self._improved(self.topology, fewer, SHARE_OF_SECOND), fewer]
         return []
 
@@ -218,11 +214,10 @@ def _is_easy(schedule: Schedule, pieces: int) -> bool:
     return most <= EASY or most > HOPELESS * pieces
 
 
-def _slowdown(schedule: Schedule, targets: Sequence[Target]) -> float:
-    """How many times as long as planned it takes, at worst, in these runtimes; for ever if one cannot take it."""
+def _longest(schedule: Schedule, targets: Sequence[Target]) -> float:
+    """The time that it takes, at worst, in these runtimes; for ever if one cannot take it."""
     algorithm = schedule.algorithm()
     try:
-        times = [int(target.time_of(algorithm, quick=True)) for target in targets]
+        return max(int(target.time_of(algorithm, quick=True)) for target in targets)
     except PcclError:
         return NEVER
-    return max(times) / max(schedule.duration, 1)

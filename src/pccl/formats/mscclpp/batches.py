@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from pccl._arrays import Bools, Ints, inverse, offsets_by_owner
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.ordering import sorted_events
-from pccl.formats.mscclpp.packing_kernels import find_depths
+from pccl.formats.mscclpp.joining_kernels import NONE, Room, Runs, Scratch, Waits, join
+
+# Messages that share a signal, at most.
+MOST = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +80,26 @@ class Batches:
         """Per event: for how many it must wait."""
         return np.bincount(self.pairs[1], minlength=len(self.time))
 
-    def joined(self, most: int) -> Batches:
-        """Up to so many single messages in a batch.
+    @property
+    def answered(self) -> Bools:
+        """Per batch: whether its sender must hear that a port has read it, because something overwrites it."""
+        answered: Bools = self.port & (self.followers[: len(self)] > 0)
+        return answered
 
-        Those in one have as many events behind them as each other, when they are sent and when they are received. So
-        whatever depends on a batch has more behind it, and batches cannot come to depend on each other in a circle.
-        """
+    def joined(self, load: Ints, room: Ints) -> Batches:
+        """Single messages with their neighbours, as few as possible, where ranks have a greater load than room."""
         count = len(self)
         copies = len(self.time) - 2 * count
-        messages, batch_of = self._together(most)
-        total = len(messages)
+        runs = self._runs(load, room)
+        # In the order in which they are sent.
+        order = np.argsort(self.position[:count])
+        _, first, inverse_of = np.unique(runs[order], return_index=True, return_inverse=True)
+        batch_of = np.empty(count, np.int64)
+        batch_of[order] = inverse(np.argsort(first))[inverse_of]
+        total = len(first)
+        by_batch = order[np.argsort(batch_of[order], kind="stable")]
+        bounds = pairwise(offsets_by_owner(batch_of, total).tolist())
+        messages = [by_batch[low:high].tolist() for low, high in bounds]
         events = 2 * total + copies
         # What becomes of the events: sends, receipts, copies.
         moved = np.concatenate([batch_of, total + batch_of, 2 * total + np.arange(copies)])
@@ -102,35 +115,61 @@ class Batches:
         position = _positions((first, then), time, ends[2])
         return Batches(messages, *ends, self.staged, (first, then), time, position)
 
-    def _together(self, most: int) -> tuple[list[list[int]], Ints]:
-        """Per batch its messages, and per message its batch; all in the order in which they are sent."""
+    def _runs(self, load: Ints, room: Ints) -> Ints:
+        """Per message: the first of those that it is joined with."""
         count = len(self)
-        depth = self._depths()
-        # Equal depth at both ends is what keeps batches from waiting in a circle, see above.
-        columns = (self.src, self.dst, depth[:count], depth[count : 2 * count])
-        alike = np.stack(columns, axis=1).tolist()
-        messages: list[list[int]] = []
-        batch_of = np.empty(count, np.int64)
-        # Per kind of messages: the batch that still has room.
-        latest: dict[tuple[int, ...], int] = {}
-        for i in np.argsort(self.position[:count]).tolist():
-            kind = tuple(alike[i])
-            batch = latest.get(kind, -1)
-            if batch < 0 or len(messages[batch]) == most:
-                batch = latest[kind] = len(messages)
-                messages.append([])
-            messages[batch].append(i)
-            batch_of[i] = batch
-        return messages, batch_of
+        # Copies take part as messages that are never joined, and are there as soon as they are sent.
+        everything = np.arange(len(self.time) - count)
+        copies = everything[count:]
+        event = np.concatenate([everything[:count], len(everything) + everything[:count], copies])
+        first, then = _all_pairs(self.pairs, self.port)
+        # A send comes before its own receipt anyway.
+        first, then = event[first[: len(self.pairs[0])]], event[then[: len(self.pairs[0])]]
+        leave = np.concatenate([self.time[:count], self.time[2 * count :]])
+        land = self.time[count:].copy()
+        time = np.concatenate([leave, land])
+        use = np.full(len(time), time.max(initial=0))
+        np.minimum.at(use, first, time[then])
+        ready = np.zeros(len(time), np.int64)
+        np.maximum.at(ready, then, time[first])
+        is_message = everything < count
+        staged = np.zeros(len(everything), np.bool_)
+        staged[:count] = self.staged
+        runs = Runs(
+            ready=ready[: len(everything)],
+            leave=leave,
+            land=land,
+            use=use[len(everything) :],
+            waits=is_message & (np.bincount(then, minlength=len(time))[: len(everything)] > 0),
+            tells=is_message & (np.bincount(first, minlength=len(time))[len(everything) :] > 0),
+            staged=staged,
+            size=np.ones(len(everything), np.int64),
+            last=everything.copy(),
+            next=np.append(self._behind(), np.full(len(copies), NONE)),
+            of=everything.copy(),
+            link=np.full(len(everything), NONE),
+        )
+        waits = Waits(
+            offsets_by_owner(first, len(time)),
+            then[np.argsort(first, kind="stable")],
+            offsets_by_owner(then, len(time)),
+            first[np.argsort(then, kind="stable")],
+        )
+        keys, items, stack = np.empty((3, len(time)), np.int64)
+        mark = np.zeros(len(time) + len(everything), np.int64)
+        needs = Room(self.src, self.dst, self.port, load.copy(), room)
+        join(waits, runs, needs, Scratch(keys, items, stack, mark), MOST)
+        return runs.of[:count]
 
-    def _depths(self) -> Ints:
-        """How many events are behind each, one behind the other."""
-        before, after = _all_pairs(self.pairs, self.port)
-        depth = np.zeros(len(self.time), np.int64)
-        # Sorted by what comes after, as the offsets are.
-        before = before[np.argsort(after, kind="stable")]
-        find_depths(np.argsort(self.position), offsets_by_owner(after, len(depth)), before, depth)
-        return depth
+    def _behind(self) -> Ints:
+        """Per message: the next between its ranks, in the order in which they are sent."""
+        count = len(self)
+        order = np.lexsort((self.position[:count], self.dst, self.src))
+        one, other = order[:-1], order[1:]
+        same = (self.src[one] == self.src[other]) & (self.dst[one] == self.dst[other])
+        behind = np.full(count, NONE, np.int64)
+        behind[one[same]] = other[same]
+        return behind
 
 
 def single(program: Program, box: int) -> Batches:

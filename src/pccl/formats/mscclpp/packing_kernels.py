@@ -7,17 +7,6 @@ from pccl._kernels import kernel
 
 
 @kernel
-def find_depths(order: Ints, offsets: Ints, before: Ints, depth: Ints) -> None:
-    """How many events are behind each, one behind the other; those before event `e` are listed from its offset on."""
-    # The order respects all dependencies, so that those before an event are known.
-    for event in order:
-        deepest = -1
-        for k in range(offsets[event], offsets[event + 1]):
-            deepest = max(deepest, depth[before[k]])
-        depth[event] = deepest + 1
-
-
-@kernel
 def fill_streams(
     pair: Ints, arrival: Ints, sending: Ints, receiving: Ints, room: Ints, cheapest: int,
     oldest: Ints, younger: Ints, costs: Ints, last: Ints, stream_of: Ints,

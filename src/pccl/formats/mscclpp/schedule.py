@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints
+from pccl._arrays import Ints
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.mscclpp.batches import Batches, single
@@ -34,8 +34,14 @@ MEND = (
     "use fewer chunks (or a smaller group), or allow more threadblocks (max_threadblocks, --max-threadblocks) if a GPU "
     "runs so many at once"
 )
-# Most messages in a batch, and streams to fill a threadblock (smaller ones pack better): from the best to what fits.
-TRIES = ((1, 1), (1, 4), (2, 4), (4, 4), (8, 4), (16, 4))
+# Streams to fill a threadblock; short ones pack better, long ones need fewer channels.
+LONG = 1
+SHORT = 4
+# Of the operations of all threadblocks, the share that is filled without joining more messages than necessary; where
+# that leaves streams without a place, rank by rank a smaller one.
+FILLED = 0.9
+SHRINK = 0.97
+ROUNDS = 10
 
 
 @dataclass(eq=False)
@@ -95,30 +101,46 @@ class Schedule:
 def arrange(program: Program, *, box: int, most: int) -> Schedule:
     """Divide a program among threadblocks, at most `most` on a rank; ports connect boxes of `box` ranks each."""
     singles = single(program, box)
-    # Every message is a put, however many of them share a signal.
-    hopeless = np.bincount(singles.src).max(initial=0) > most * MAX_OPS
-    # Single messages run earliest; joining them is for programs that have no room otherwise.
-    for together, cut in TRIES[-1:] if hopeless else TRIES:
-        last = (together, cut) == TRIES[-1]
-        batches = singles if together == 1 else singles.joined(together)
-        answered = batches.port & (batches.followers[: len(batches)] > 0)
-        costs = _costs(batches, answered)
-        # Quickly out, without packing in vain; the last try has to say what is wrong.
-        if not last and _overfull(batches, costs, most):
-            continue
-        streams = _streams(batches, costs, cut)
-        try:
-            blocks = _blocks(program, batches, costs.tolist(), streams, most)
+    for cut in (LONG, SHORT):
+        found, failed = _arranged(program, singles, cut, most)
+        if found is not None:
+            return found
+    # Single messages run earliest; joining them is for ranks that have no room otherwise.
+    ranks = len(program.npus)
+    load = _load(program, singles, _costs(singles))
+    room = np.full(ranks, int(FILLED * most * MAX_OPS))
+    fewest = len(singles)
+    for _ in range(ROUNDS):
+        batches = singles.joined(load, room)
+        found, failed = _arranged(program, batches, SHORT, most)
+        if found is not None:
+            return found
+        # Nothing is left that could be joined.
+        if len(batches) == fewest:
             break
-        except PcclError:
-            if last:
-                raise
-    return Schedule(program, batches, streams, blocks, {*np.flatnonzero(answered).tolist()})
+        fewest = len(batches)
+        short = [*failed]
+        room[short] = SHRINK * room[short]
+    raise next(iter(failed.values()))
 
 
-def _costs(batches: Batches, answered: Bools) -> Ints:
+def _arranged(
+    program: Program, batches: Batches, cut: int, most: int
+) -> tuple[Schedule | None, dict[int, PcclError]]:
+    """The threadblocks for these batches; or none, and the ranks that have too few, with the reason."""
+    costs = _costs(batches)
+    streams = _streams(batches, costs, cut)
+    blocks, failed = _blocks(program, batches, costs.tolist(), streams, most)
+    if failed:
+        return None, failed
+    answered = {*np.flatnonzero(batches.answered).tolist()}
+    return Schedule(program, batches, streams, blocks, answered), {}
+
+
+def _costs(batches: Batches) -> Ints:
     """Per event: how many operations it needs at most."""
     count = len(batches)
+    answered = batches.answered
     waits = -(-batches.needs // MAX_SEMAPHORES_OF_OP)
     tells = -(-batches.followers // MAX_SEMAPHORES_OF_OP)
     messages = np.array([len(batch) for batch in batches.messages], np.int64)
@@ -135,10 +157,12 @@ def _costs(batches: Batches, answered: Bools) -> Ints:
     return costs
 
 
-def _overfull(batches: Batches, costs: Ints, most: int) -> bool:
-    """Whether a rank has more operations than its threadblocks have room for, however they are packed."""
-    load = np.bincount(np.concatenate([batches.src, batches.dst]), costs[: 2 * len(batches)])
-    return bool(load.max(initial=0) > most * MAX_OPS)
+def _load(program: Program, batches: Batches, costs: Ints) -> Ints:
+    """Per rank: the operations of all that it does."""
+    owner = np.concatenate([batches.src, batches.dst, program.copies.rank])
+    load: Ints = np.zeros(len(program.npus), np.int64)
+    np.add.at(load, owner, costs)
+    return load
 
 
 def _room(memory: int, ports: int) -> int:
@@ -177,8 +201,11 @@ def _streams(batches: Batches, costs: Ints, cut: int) -> list[Stream]:
 
 def _blocks(
     program: Program, batches: Batches, costs: list[int], streams: list[Stream], most: int
-) -> list[list[Block]]:
-    """Threadblocks: one for each end of a stream as long as there are enough, otherwise several streams share one."""
+) -> tuple[list[list[Block]], dict[int, PcclError]]:
+    """Threadblocks: one for each end of a stream as long as there are enough, otherwise several streams share one.
+
+    Also the ranks that have too few of them, with the reason.
+    """
     count = len(batches)
     place = batches.position.tolist().__getitem__
     copies: dict[int, list[int]] = defaultdict(list)
@@ -189,20 +216,25 @@ def _blocks(
         ends[stream.src, SENDER].append(stream)
         ends[stream.dst, RECEIVER].append(stream)
     blocks: list[list[Block]] = []
+    failed: dict[int, PcclError] = {}
     for rank in range(len(program.npus)):
         # Copies need not wait for any channel, and get threadblocks of their own.
         copying = _copiers(sorted(copies[rank], key=place), costs)
-        sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
+        try:
+            sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
+        except PcclError as error:
+            failed[rank] = error
+            continue
         own = [*sides, *copying]
         if len(own) > most:
             what = f"{len(own)} threadblocks, {len(copying)} of them for {len(copies[rank])} copies"
-            raise PcclError(f"rank {rank} needs {what}, but may have {most}; {MEND}")
+            failed[rank] = PcclError(f"rank {rank} needs {what}, but may have {most}; {MEND}")
         for block in own:
             first = block.role * count
             block.events += [first + i for stream in block.streams for i in stream.batches]
             block.events.sort(key=place)
         blocks.append(own)
-    return blocks
+    return blocks, failed
 
 
 def _copiers(copies: list[int], costs: list[int]) -> list[Block]:
@@ -230,36 +262,70 @@ def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> 
         raise PcclError(_too_much(rank, role, sides[role], left))
     # Threadblocks in proportion to the work, at least one for each side.
     for_senders = min(max(round(most * load[SENDER] / max(sum(load), 1)), 1), most - 1)
-    found = []
-    for role, room in enumerate((for_senders, most - for_senders)):
-        found += _pack(rank, role, sides[role], min(room, len(sides[role])))
+    found: list[Block] = []
+    for role, count in enumerate((for_senders, most - for_senders)):
+        packed = _spread(role, sides[role], min(count, len(sides[role])))
+        if packed is None:
+            # Without caring for their loads, as few as possible.
+            packed = [block for role in (SENDER, RECEIVER) for block in _fill(role, sides[role])]
+            if len(packed) <= most:
+                return packed
+            raise PcclError(_too_much(rank, role, sides[role], count))
+        found += packed
     return found
 
 
-def _pack(rank: int, role: int, streams: list[Stream], count: int) -> list[Block]:
-    """Streams, the longest first, each to the least loaded threadblock that has room."""
+def _spread(role: int, streams: list[Stream], count: int) -> list[Block] | None:
+    """Streams, the longest first, each to the least loaded threadblock that has room; None if one finds no room."""
     blocks = [Block(role) for _ in range(max(count, 1))]
     least = [(0, k) for k in range(len(blocks))]  # a heap
-    for stream in sorted(streams, key=lambda stream: -stream.cost[role]):
-        cost = stream.cost[role]
+    for stream in _longest_first(role, streams):
         full: list[tuple[int, int]] = []
         while least:
             load, k = heappop(least)
-            together = [*blocks[k].streams, stream]
-            ports = sum(one.port for one in together)
-            # A sender reaches the output and the scratch of every peer.
-            buffers = 0 if role == RECEIVER else 2 * len({one.dst for one in together})
-            fits = load + cost <= _room(len(together) - ports, ports)
-            if fits and len(together) <= MAX_CHANNELS and buffers <= MAX_BUFFERS:
+            if _fits(blocks[k], stream, load):
                 break
             # It may have room for a shorter stream later.
             full.append((load, k))
         else:
-            raise PcclError(_too_much(rank, role, streams, count))
-        blocks[k].streams = together
-        for entry in (*full, (load + cost, k)):
+            return None
+        blocks[k].streams.append(stream)
+        for entry in (*full, (load + stream.cost[role], k)):
             heappush(least, entry)
     return [block for block in blocks if block.streams]
+
+
+def _fill(role: int, streams: list[Stream]) -> list[Block]:
+    """Streams, the longest first, each to the first threadblock that has room, or to a new one."""
+    blocks: list[Block] = []
+    loads: list[int] = []
+    for stream in _longest_first(role, streams):
+        k = 0
+        while k < len(blocks) and not _fits(blocks[k], stream, loads[k]):
+            k += 1
+        if k == len(blocks):
+            blocks.append(Block(role))
+            loads.append(0)
+        blocks[k].streams.append(stream)
+        loads[k] += stream.cost[role]
+    return blocks
+
+
+def _longest_first(role: int, streams: list[Stream]) -> list[Stream]:
+    return sorted(streams, key=lambda stream: -stream.cost[role])
+
+
+def _fits(block: Block, stream: Stream, load: int) -> bool:
+    """Whether a threadblock with this load has room for one more stream."""
+    # Most have no room for its operations, which is quick to see.
+    if load + stream.cost[block.role] > MAX_OPS:
+        return False
+    together = [*block.streams, stream]
+    ports = sum(one.port for one in together)
+    # A sender reaches the output and the scratch of every peer.
+    buffers = 0 if block.role == RECEIVER else 2 * len({one.dst for one in together})
+    fits = load + stream.cost[block.role] <= _room(len(together) - ports, ports)
+    return fits and len(together) <= MAX_CHANNELS and buffers <= MAX_BUFFERS
 
 
 def _too_much(rank: int, role: int, streams: Sequence[Stream], count: int) -> str:
