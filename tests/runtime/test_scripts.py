@@ -21,7 +21,7 @@ def run(plan, elements, *, op="sum", dtype="int32", in_place=False, **options):
     found = trials(scripts, elements, op=op, dtype=dtype)
     buffers = trial_buffers(scripts, found, in_place=in_place)
     run_locally(scripts, buffers, op=op, elements=elements)
-    return wrong_elements(found, buffers)
+    return sum(wrong_elements(found, buffers))
 
 
 @settings(max_examples=60, deadline=None)

@@ -28,6 +28,7 @@ COMMANDS = {
     "verify": ("show", "Check .pccl files from scratch."),
     "show": ("show", "Summarize a .pccl file and list its transfers."),
     "simulate": ("simulate", "Run an algorithm, also on slower or unsteady links."),
+    "run": ("run", "Run a plan on real ranks, check every element, and measure."),
     "bound": ("search", "Prove how long any algorithm must take."),
     "compare": ("search", "Set an algorithm beside baselines and the bound."),
     "export": ("formats", "Write an algorithm for a runtime, a simulator, or people."),

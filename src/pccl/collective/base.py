@@ -23,7 +23,7 @@ _MOST_CHUNKS = 2**31 - 1
 # Of chunks to destinations. What a search takes for each, measured on All-Gathers with a million of them and more.
 MOST_DELIVERIES = 2**28
 BYTES_PER_DELIVERY = 100
-_ELEMENT_BYTES = {
+ELEMENT_BYTES = {
     name: size
     for size, names in (
         (1, "uint8 int8 float8_e4m3fn float8_e5m2"),
@@ -111,8 +111,8 @@ class Collective:
 
     def _check_shared(self) -> None:
         self._set("dtype", str(self.dtype).removeprefix("torch."))
-        if self.dtype not in _ELEMENT_BYTES:
-            known = ", ".join(_ELEMENT_BYTES)
+        if self.dtype not in ELEMENT_BYTES:
+            known = ", ".join(ELEMENT_BYTES)
             raise self._error(f"there is no dtype {self.dtype!r}; there are {known}")
         priority = whole(self.priority)
         if priority is None:
@@ -144,7 +144,7 @@ class Collective:
     @property
     def element(self) -> int:
         """Bytes of one element."""
-        return _ELEMENT_BYTES[self.dtype]
+        return ELEMENT_BYTES[self.dtype]
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -6,12 +6,22 @@ arrays      buffers, copies and sums; NumPy
 transport   what carries messages between ranks
 execute     Rank: one rank at work
 local       run_locally(): all ranks in one process, the reference
+rounds      rounds_of(): which messages go at the same time, for transports that take many at once
+checking    numbers to run a plan on, and what must come out of them
+sockets     a transport of TCP connections and NumPy
+pool        Pool: local processes that are the ranks, for one task after another
+measure     run, check and measure: what ``pccl run`` prints
+registry    where plans can be run
 
 A transport is a class with ``rank``, ``size``, ``arrays``, ``send``, ``receive`` and ``exchange`` (see
 :class:`~pccl.runtime.transport.Transport`). Given one, on every rank::
 
     rank = Rank(scripts_of(algorithm), transport)
     rank.run([Buffers(input, output)], op="sum")     # of every collective that this rank is a member of
+
+A place for ``pccl run --on`` is a line in ``PLACES`` (registry): a function that takes an algorithm and a ``Job`` and
+returns a ``Report``. Ranks that a launcher has started make their transport and call ``measure.join``; ranks that we
+start ourselves need a function that connects them, for ``measure.run_in_pool``.
 """
 
 from __future__ import annotations

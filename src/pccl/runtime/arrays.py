@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pccl._arrays import Column
 from pccl.errors import RunError
 
 # What is done with what arrives, as nccl-tests calls it. Averages are sums, divided at last.
@@ -17,6 +18,7 @@ DTYPES = (
     "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
     "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
 )  # fmt: skip
+_FLOATS_OF_OTHERS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 class Arrays(Protocol):
@@ -42,6 +44,12 @@ class Arrays(Protocol):
 
     def address(self, array: Any) -> int:
         """Where the array begins in memory, in bytes."""
+
+    def native(self, values: Column, dtype: str) -> Any:
+        """A new array of this type with these values."""
+
+    def values(self, array: Any) -> Column:
+        """The values of an array, for NumPy; see :func:`carrier` for types that it does not have."""
 
 
 class NumpyArrays:
@@ -69,7 +77,7 @@ class NumpyArrays:
 
     def divide(self, array: Any, by: int) -> None:
         """Divide all elements."""
-        if array.dtype.kind != "f" and str(array.dtype) not in DTYPES[8:]:
+        if array.dtype.kind in "iu":
             raise RunError(f"an average of {array.dtype} is not defined; take a sum")
         array /= array.dtype.type(by)
 
@@ -77,6 +85,19 @@ class NumpyArrays:
         """Where the array begins in memory."""
         found: int = array.__array_interface__["data"][0]
         return found
+
+    def native(self, values: Column, dtype: str) -> Any:
+        """A new array of this type with these values."""
+        return values.astype(numpy_dtype(dtype))
+
+    def values(self, array: Any) -> Column:
+        """The values of an array."""
+        return np.asarray(array, carrier(str(array.dtype)))
+
+
+def carrier(dtype: str) -> Any:
+    """The type of NumPy that has all values of a type which NumPy may not have itself."""
+    return np.dtype("float32" if dtype in _FLOATS_OF_OTHERS else dtype)
 
 
 def numpy_dtype(name: str) -> Any:

@@ -127,6 +127,9 @@ class Scripts:
         The collectives.
     messages
         What the ranks send to one another.
+    before, after
+        Pairs of events of one rank, of which the first must be complete before the second begins: sending message ``m``
+        is event ``2 * m``, taking it the next.
     rank, action, item
         One row per thing that a rank does: who, what, and with which message. All in one order: what a row waits for
         stands above it, also where another rank does it.
@@ -137,6 +140,8 @@ class Scripts:
     npus: Ints
     parts: tuple[Part, ...]
     messages: Runs
+    before: Ints
+    after: Ints
     rank: Ints
     action: Ints
     item: Ints
@@ -423,7 +428,7 @@ def _ordered(
     by_event = np.argsort(after[left], kind="stable")
     offsets = offsets_by_owner(after[left], 3 * count)
     wait_offsets, waits = take_rows(offsets, before[left][by_event] // 2, order)
-    return Scripts(npus, parts, m, rank, act, item, wait_offsets, waits)
+    return Scripts(npus, parts, m, before, after, rank, act, item, wait_offsets, waits)
 
 
 def _without_idle(scripts: Scripts) -> Scripts:

@@ -1,0 +1,146 @@
+"""``pccl run``: a plan on real ranks, with every element checked and the time measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pccl.cli.console import microseconds, print_json, print_table
+from pccl.cli.options import command, file_argument, json_option, option
+from pccl.runtime.registry import PLACES
+
+if TYPE_CHECKING:
+    from pccl.algorithm import Algorithm
+    from pccl.runtime.measure import Job, Report
+
+_COLUMNS = (
+    "collective", ">size B", ">count", "type", "redop", ">planned us", ">time us", ">algbw GB/s",
+    ">busbw GB/s", ">#wrong",
+)  # fmt: skip
+
+
+@command(
+    "pccl run ag.pccl",
+    "pccl run ag.pccl --on torch --size 1MiB --size 16MiB",
+    "torchrun --nproc-per-node 8 -m pccl.cli run ag.pccl --on torch",
+    then="Exit code 1 if any element is wrong.",
+)
+@file_argument
+@click.option(
+    "--on",
+    type=click.Choice(list(PLACES)),
+    default="processes",
+    show_default=True,
+    help=f"What runs it: {'; '.join(f'{place.name}, {place.about}' for place in PLACES.values())}.",
+)
+@option(
+    "-s --size TEXT",
+    "Size of the buffer, such as 1MiB, of the first collective; others keep their ratio to it. Repeatable. Default: "
+    "that of the plan.",
+    multiple=True,
+)
+@option("--dtype NAME", "Type of the elements. Default: that of the plan; float32 if it has bytes.")
+@option("--op NAME", "What sums are: sum, prod, max, min or avg. Default: sum.", default="sum")
+@option("--in-place", "Input and output in one buffer, where the collective has such a form.")
+@option("--iterations N", "Runs to measure. Default: 5.", type=click.IntRange(1), default=5)
+@option("--seed N", "Which numbers are sent. Default: 0.", type=click.IntRange(0), default=0)
+@option(
+    "--timeout SECONDS",
+    "For how long a rank waits for another. Default: 60.",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+)
+@json_option
+def run(
+    file: Path, on: str, size: Sequence[str], dtype: str | None, as_json: bool, **options: Any
+) -> int:
+    """Run a plan on ranks of this machine, or as a rank of a job; check every element, and measure."""
+    from pccl.algorithm import load
+    from pccl.runtime.measure import Job
+
+    algorithm = load(file)
+    name = dtype or _dtype_of(algorithm)
+    elements = tuple(_elements(algorithm, size, name))
+    job = Job(elements, dtype=name.removeprefix("torch."), **options)
+    report = PLACES[on].run(algorithm, job)
+    wrong = sum(sum(outcome.wrong) for outcome in report.outcomes)
+    if report.speaks:
+        rows = list(_rows(algorithm, job, report))
+        if as_json:
+            print_json({"file": str(file), "on": on, "runs": rows})
+        else:
+            _print(rows)
+    return 1 if wrong else 0
+
+
+def _dtype_of(algorithm: Algorithm) -> str:
+    planned = algorithm.collectives[0].dtype
+    return "float32" if planned == "uint8" else planned
+
+
+def _elements(algorithm: Algorithm, sizes: Sequence[str], dtype: str) -> Iterator[tuple[int, ...]]:
+    """How many elements every collective has, for each of the sizes."""
+    from pccl.collective.base import ELEMENT_BYTES
+    from pccl.units import Bytes, parse
+
+    planned = [int(collective.size) for collective in algorithm.collectives]
+    # What has no width is refused where the job is made, with the names that there are.
+    width = ELEMENT_BYTES.get(dtype.removeprefix("torch."), 1)
+    given = [int(parse(Bytes, text, "--size")) for text in sizes] or planned[:1]
+    for size in given:
+        yield tuple(size * each // (max(planned[0], 1) * width) for each in planned)
+
+
+def _rows(algorithm: Algorithm, job: Job, report: Report) -> Iterator[dict[str, Any]]:
+    from pccl.collective.base import ELEMENT_BYTES
+    from pccl.runtime.measure import planned_time
+
+    width = ELEMENT_BYTES[job.dtype]
+    npus = algorithm.topology.npus
+    for elements, outcome in zip(job.elements, report.outcomes, strict=True):
+        planned = int(planned_time(algorithm, elements, width))
+        for collective, count, wrong in zip(
+            algorithm.collectives, elements, outcome.wrong, strict=True
+        ):
+            size = count * width
+            bandwidth = size / outcome.seconds if outcome.seconds else 0.0
+            yield {
+                "collective": collective.kind,
+                "size": size,
+                "count": count,
+                "type": job.dtype,
+                "redop": job.op if collective.collects else "none",
+                "planned_ps": planned,
+                "time_us": round(outcome.seconds * 1e6, 3),
+                "algbw": bandwidth,
+                "busbw": bandwidth * collective.bus_factor(len(collective.members(npus))),
+                "wrong": wrong,
+            }
+
+
+def _print(rows: Sequence[dict[str, Any]]) -> None:
+    """One line for those that are alike, as all groups of a mesh are."""
+    alike = Counter(
+        (
+            row["collective"],
+            f"{row['size']:,}",
+            f"{row['count']:,}",
+            row["type"],
+            row["redop"],
+            microseconds(row["planned_ps"], 2),
+            f"{row['time_us']:,.2f}",
+            f"{row['algbw'] / 1e9:,.3f}",
+            f"{row['busbw'] / 1e9:,.3f}",
+            f"{row['wrong']:,}",
+        )
+        for row in rows
+    )
+    table = [
+        (f"{count} x {kind}" if count > 1 else kind, *rest)
+        for (kind, *rest), count in alike.items()
+    ]
+    print_table(_COLUMNS, table, len(table))

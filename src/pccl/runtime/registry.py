@@ -1,0 +1,50 @@
+"""Where plans can be run. To add a place, add a line below.
+
+This module imports nothing heavy: what runs a plan is loaded when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pccl._lazy import load_target
+
+if TYPE_CHECKING:
+    from pccl.algorithm import Algorithm
+    from pccl.runtime.measure import Job, Report
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that runs plans.
+
+    Attributes
+    ----------
+    name, about
+        What to call it, and a line for people.
+    runs
+        The function, as ``module:function``, that takes an algorithm and a job, and returns a report. Started by a
+        launcher such as ``torchrun`` it joins the other ranks instead of starting some.
+    """
+
+    name: str
+    about: str
+    runs: str
+
+    def run(self, algorithm: Algorithm, job: Job) -> Report:
+        """Run a plan."""
+        found: Callable[[Algorithm, Job], Report] = load_target(self.runs)
+        return found(algorithm, job)
+
+
+PLACES = {
+    place.name: place
+    for place in (
+        Place("numpy", "all ranks in one process", "pccl.runtime.measure:run_in_one_process"),
+        Place(
+            "processes", "a process a rank, joined by TCP", "pccl.runtime.measure:run_in_processes"
+        ),
+    )
+}
