@@ -35,6 +35,7 @@ LAYERS = [
     {"spec"},
     {"formats"},
     {"runtime"},
+    {"jax", "lab", "mpi"},
     {"reporting"},
     {"cli"},
 ]
