@@ -112,7 +112,7 @@ class Wiring:
                 "--rate 40mbit)"
             )
         none = np.zeros(topology.num_links, np.int64)
-        made = topology._derived(
+        made = topology.derived(
             name=topology.name,
             bandwidth=slow,
             latency=none,
