@@ -67,7 +67,7 @@ class Settings:
         must_be="a whole number from 0 on",
     )
     method: str | None = _setting(
-        None, "One method only: earliest-arrival (the paper's), price-guided or flooding."
+        None, "One method only: earliest-arrival (the paper's), price-guided, flooding or joint."
     )
     order: str | None = _setting(
         None,

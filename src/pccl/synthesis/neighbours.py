@@ -129,7 +129,10 @@ def side_by_side(problem: Problem, parts: Sequence[tuple[Sequence[int], Schedule
     """
     first_chunk = offsets_of(np.bincount(problem.conditions.collective, minlength=1))
     longest = max((schedule for _, schedule in parts), key=lambda schedule: schedule.duration)
-    jobs = problem.jobs(longest.origin.method.root, False)
+    roots = np.empty(len(problem.conditions), np.int32)
+    for members, schedule in parts:
+        roots[_chunks(schedule, members, first_chunk)] = schedule.roots
+    jobs = problem.jobs_from(roots, steps=False)
     joined = Schedule.nothing(problem, jobs, longest.origin)
     number = np.zeros(len(problem.collectives), np.int64)
     for place, (members, _) in enumerate(parts):
@@ -152,13 +155,9 @@ def _trees(
     schedule: Schedule, phase: int, members: Sequence[int], first_chunk: Ints
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """The trees of one phase of a part: chunk in the whole problem, width; arcs and starts in picoseconds."""
-    conditions = schedule.problem.conditions
-    own_first = offsets_of(np.bincount(conditions.collective, minlength=1))
     low, high = schedule.trees(phase)
     rows = schedule.rows(phase)
-    chunk = schedule.of_trees("chunk")[low:high].astype(np.int64)
-    of = conditions.collective[chunk]
-    chunk = chunk - own_first[of] + first_chunk[np.array(members)[of]]
+    chunk = _chunks(schedule, members, first_chunk)[schedule.of_trees("chunk")[low:high]]
     width = np.diff(schedule.first[low : high + 1])
     return (
         chunk,
@@ -166,6 +165,14 @@ def _trees(
         schedule.arc[rows].astype(np.int64),
         schedule.start[rows] * schedule.net.unit,
     )
+
+
+def _chunks(schedule: Schedule, members: Sequence[int], first_chunk: Ints) -> Ints:
+    """Per chunk of a part: which one it is in the whole problem."""
+    collective = schedule.problem.conditions.collective
+    own_first = offsets_of(np.bincount(collective, minlength=1))
+    place: Ints = np.arange(len(collective)) - own_first[collective]
+    return place + first_chunk[np.array(members)[collective]]
 
 
 def cut_like(

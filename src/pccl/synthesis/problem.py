@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pccl._arrays import Bools
+from pccl._arrays import Bools, Indices
 from pccl.bounds import Bound, bound_of
 from pccl.collective import Collective, Conditions
 from pccl.network import Network, network, steps_help
@@ -66,11 +66,13 @@ class Problem:
         """What is to be collected, and what is to be spread."""
         if (root, steps) not in self._jobs:
             roots = find_roots(self.topology, self.planned, self.zones, root)
-            given = (self.topology, self.planned, self.zones, roots, steps)
-            collects = jobs_that_collect(*given)
-            spreads = jobs_that_spread(*given)
-            self._jobs[root, steps] = collects, spreads
+            self._jobs[root, steps] = self.jobs_from(roots, steps)
         return self._jobs[root, steps]
+
+    def jobs_from(self, roots: Indices, steps: bool) -> tuple[Jobs, Jobs]:
+        """The same where trees begin at these devices, one for each chunk."""
+        given = (self.topology, self.planned, self.zones, roots, steps)
+        return jobs_that_collect(*given), jobs_that_spread(*given)
 
     @cached_property
     def jobs_backwards(self) -> Jobs | None:
@@ -100,6 +102,11 @@ class Problem:
     def collects_and_spreads(self) -> bool:
         """Whether some sums have several destinations, as in an All-Reduce."""
         return bool(np.any(self.conditions.reduces & (self.conditions.num_destinations > 1)))
+
+    @cached_property
+    def two_phases(self) -> bool:
+        """Whether something is collected and something is spread, be it the same or not; all of it by trees."""
+        return self.only_trees and all(len(jobs) for jobs in self._typical_jobs)
 
     @property
     def _typical_jobs(self) -> tuple[Jobs, Jobs]:

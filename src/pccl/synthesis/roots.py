@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
-from pccl._arrays import Indices, Ints
+from pccl._arrays import Indices, Ints, offsets_of
 from pccl.collective import Conditions
 from pccl.network import NEVER, Network, network, unloaded_times
 from pccl.synthesis.zones import Zones
@@ -66,28 +67,75 @@ def _midway(
 ) -> Indices:
     """Like `root`, but the `shared` sums are collected midway; where several devices are equally good, in turn."""
     root = root.copy()
-    largest = conditions.sizes[0][-1:]
-    there = network(topology, largest)
-    back = network(topology.transpose(), largest)
-    known: dict[tuple[bytes, bytes, int], Indices] = {}
-    zone = zones.of_chunks(conditions)
+    best = _Middles(topology, conditions, zones, reach=1.0)
     for number, chunk in enumerate(shared.tolist()):
-        sources = conditions.sources(chunk)
-        destinations = conditions.destinations(chunk)
-        members = sources.tobytes(), destinations.tobytes(), int(zone[chunk])
-        if members not in known:
-            # The way from the farthest contributor, and the way to the farthest destination.
-            before = _times(there, sources).max(axis=0)
-            after = _times(back, destinations).max(axis=0)
-            total = np.where(np.maximum(before, after) < NEVER, before + after, NEVER)
-            # Only a switch that adds has the sum, only one that multiplies can spread it; where it holds few chunks,
-            # a sum would be in the way.
-            total[~(topology.multicast & topology.reduce) | (topology.buffer > 0)] = NEVER
-            total[~zones.allowed[zone[chunk]]] = NEVER
-            known[members] = np.flatnonzero(total == total.min()).astype(np.int32)
-        best = known[members]
-        root[chunk] = best[number % len(best)]
+        devices = best.of(chunk)
+        root[chunk] = devices[number % len(devices)]
     return root
+
+
+class Candidates(NamedTuple):
+    """Where trees may begin: those of a chunk at device[first[c] : first[c + 1]], where c is its `choice`."""
+
+    choice: Ints  # per chunk
+    first: Ints
+    device: Indices
+
+
+def find_candidates(
+    topology: Topology, conditions: Conditions, zones: Zones, reach: float
+) -> Candidates:
+    """Per chunk: its source, or all devices that are not far from the middle of those who take part in its sum.
+
+    From a root, ways in and out take up to `reach` times as long as from the middle.
+    """
+    choice: Ints = _in_turn(conditions).astype(np.int64)
+    # One list for every device that is the only choice, then those of sums that may be collected anywhere.
+    lists: list[Indices] = list(np.arange(topology.num_devices, dtype=np.int32)[:, None])
+    near = _Middles(topology, conditions, zones, reach)
+    number: dict[bytes, int] = {}
+    for chunk in np.flatnonzero(conditions.reduces & (conditions.num_destinations > 1)).tolist():
+        devices = near.of(chunk)
+        choice[chunk] = number.setdefault(devices.tobytes(), len(lists))
+        if choice[chunk] == len(lists):
+            lists.append(devices)
+    width = np.array([len(devices) for devices in lists])
+    return Candidates(choice, offsets_of(width), np.concatenate(lists))
+
+
+class _Middles:
+    """Devices near the middle of those who take part in a sum, found once for all sums of the same members."""
+
+    def __init__(
+        self, topology: Topology, conditions: Conditions, zones: Zones, reach: float
+    ) -> None:
+        self.conditions = conditions
+        self.allowed = zones.allowed
+        self.zone = zones.of_chunks(conditions)
+        self.reach = reach
+        largest = conditions.sizes[0][-1:]
+        self.there = network(topology, largest)
+        self.back = network(topology.transpose(), largest)
+        # Only a switch that adds has the sum, only one that multiplies can spread it; where it holds few chunks, a sum
+        # would be in the way.
+        self.able = topology.multicast & topology.reduce & (topology.buffer == 0)
+        self.known: dict[tuple[bytes, bytes, int], Indices] = {}
+
+    def of(self, chunk: int) -> Indices:
+        """The devices for the sum that this chunk is."""
+        sources = self.conditions.sources(chunk)
+        destinations = self.conditions.destinations(chunk)
+        zone = int(self.zone[chunk])
+        members = sources.tobytes(), destinations.tobytes(), zone
+        if members not in self.known:
+            # The way from the farthest contributor, and the way to the farthest destination.
+            before = _times(self.there, sources).max(axis=0)
+            after = _times(self.back, destinations).max(axis=0)
+            total = np.where(np.maximum(before, after) < NEVER, before + after, NEVER)
+            total[~(self.able & self.allowed[zone])] = NEVER
+            near = total <= self.reach * total.min()
+            self.known[members] = np.flatnonzero(near).astype(np.int32)
+        return self.known[members]
 
 
 def _times(net: Network, devices: Indices) -> Ints:

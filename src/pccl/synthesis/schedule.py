@@ -101,6 +101,21 @@ class Schedule:
             other, np.zeros(high - low + 1, np.int64), self.arc[:0], self.start[:0]
         )
 
+    @property
+    def exact_jobs(self) -> tuple[Jobs, Jobs]:
+        """The jobs with exact times, also if they were placed in steps."""
+        if self.jobs[SPREAD].net.unit == self.net.unit:
+            return self.jobs
+        return self.problem.jobs(self.origin.method.root, steps=False)
+
+    @property
+    def roots(self) -> Indices:
+        """Per chunk: where its trees begin."""
+        roots = np.empty(len(self.problem.conditions), np.int32)
+        for jobs in self.jobs:
+            roots[jobs.chunk] = jobs.source
+        return roots
+
     def trees(self, phase: int) -> tuple[int, int]:
         """The first tree of a phase, and the first one after it, as far as it has trees."""
         middle = min(len(self.jobs[COLLECT]), len(self.first) - 1)

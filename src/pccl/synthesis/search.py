@@ -26,7 +26,7 @@ from pccl.errors import InfeasibleError
 from pccl.settings import Settings
 from pccl.synthesis.budget import TWO_PHASES, WORKERS, Budget, Enough, effort_of
 from pccl.synthesis.chunking import cut, numbers_of_chunks, pieces_of
-from pccl.synthesis.improve import IMPROVEMENTS, Aim, Improvement, Timing, retimed
+from pccl.synthesis.improve import AS_IT_IS, IMPROVEMENTS, Aim, Improvement, Timing, retimed
 from pccl.synthesis.incumbent import Incumbent, Log
 from pccl.synthesis.methods import METHODS, POLISH, Method
 from pccl.synthesis.methods.choice import Choice
@@ -362,7 +362,8 @@ class Search:
     def _attempt(self, problem: Problem, method: Method) -> Attempt:
         """What a method finds, re-timed."""
         self.tried.add(method)
-        return lambda: self._polished(method.find(problem))
+        like = AS_IT_IS if method.in_time else None
+        return lambda: self._polished(method.find(problem), like)
 
     def _polished(self, schedule: Schedule, like: Timing | None = None) -> Schedule:
         """The schedule re-timed; with `like`, only in the way that was best for one of that kind."""

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import pccl
 from pccl.synthesis.improve import retime
-from pccl.synthesis.improve.retime import Rank
 from pccl.synthesis.methods import EarliestArrival
 from pccl.synthesis.schedule import SPREAD
+from pccl.synthesis.timetable import Rank, Timetable
 from tests.algorithm.reference import is_correct
 from tests.strategies import problems
 from tests.synthesis.posing import pose
@@ -55,7 +55,7 @@ def served_by_hand(schedule, rank):
 @given(problems(limits=False, most=2), st.sampled_from([Rank.MOST_FOLLOWERS, Rank.LONGEST_WAY]))
 def test_links_take_what_matters_most(problem, rank):
     schedule = found_for(problem)
-    table = retime._Timetable(schedule, schedule.moves, schedule.start)
+    table = Timetable(schedule, schedule.moves, schedule.start)
     assert table.starts(rank).tolist() == served_by_hand(schedule, table._rank(rank)).tolist()
 
 

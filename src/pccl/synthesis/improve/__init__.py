@@ -11,9 +11,9 @@ from __future__ import annotations
 from pccl.synthesis.improve.base import Aim, Improvement
 from pccl.synthesis.improve.reorder import Reorder
 from pccl.synthesis.improve.reroute import Reroute, rerouted
-from pccl.synthesis.improve.retime import Timing, retimed
+from pccl.synthesis.improve.retime import AS_IT_IS, Timing, retimed
 
-__all__ = ["IMPROVEMENTS", "Aim", "Improvement", "Timing", "rerouted", "retimed"]
+__all__ = ["AS_IT_IS", "IMPROVEMENTS", "Aim", "Improvement", "Timing", "rerouted", "retimed"]
 
 # The best is varied by these in turn, beginning with the first.
 IMPROVEMENTS: tuple[Improvement, ...] = (Reorder(), Reroute())

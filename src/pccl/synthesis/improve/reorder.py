@@ -24,7 +24,7 @@ class Reorder(Improvement):
         method = replace(schedule.origin.method, seed=aim.seed)
         has_order = "order" in method.obeys and aim.settings.order is None
         if not has_order:
-            return aim.polish(method.find(problem), None)
+            return aim.polish(method.find(problem), AS_IT_IS if method.in_time else None)
         orders = learned_orders(schedule, NOISES[aim.seed % len(NOISES)], aim.seed)
         # What was best for the schedule is best for those like it, and the other ways take time.
         return aim.polish(method.find(problem, orders), schedule.origin.timing or AS_IT_IS)

@@ -125,7 +125,7 @@ class _View:
         """See a schedule from one of its phases, with everything as soon as it can be, seen from there."""
         schedule = _moved(schedule, up=not backwards)
         problem = schedule.problem
-        jobs = problem.jobs(schedule.origin.method.root, steps=False)[phase]
+        jobs = schedule.exact_jobs[phase]
         moves = schedule.moves
         start = schedule.start
         if backwards:

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum
-from functools import cached_property
 
 import numpy as np
 
-from pccl._arrays import Ints, offsets_by_owner
-from pccl.synthesis.improve.retime_kernels import Queues, Waiting, serve_by_rank, weigh
 from pccl.synthesis.methods.messages import within_limits
 from pccl.synthesis.schedule import Schedule
-from pccl.synthesis.schedule_kernels import Moves
+from pccl.synthesis.timetable import Rank, Timetable
 
 # Of all ways to time routes, that many of the best are justified, besides the first and the last.
 JUSTIFIED = 2
 # A share of the duration: passes that gain less are the last.
 FEWEST_GAINED = 1e-4
 PASSES_OF_A_PHASE = 4
-
-
-class Rank(Enum):
-    """Which of several ready transfers a free link takes."""
-
-    MOST_FOLLOWERS = "most-followers"
-    LONGEST_WAY = "longest-way"
-    FIFO = "fifo"
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,7 @@ def retimed(
         return _retimed_within_limits(schedule, passes, enough, like, over)
     ways = [*BY_RANK, Timing(by_phase=True)] if len(schedule.phases) > 1 else BY_RANK
     found = {AS_IT_IS: schedule}
-    table = _Timetable(schedule, schedule.moves, schedule.start)
+    table = Timetable(schedule, schedule.moves, schedule.start)
     for timing in ways:
         if like in (None, timing) and not over():
             found[timing] = timed_by(schedule, timing, table)
@@ -100,7 +88,7 @@ def _retimed_within_limits(
 ) -> Schedule:
     """The same where buffers are finite: these ways to time know nothing of them, so what they find is placed anew."""
     ways = BY_RANK if len(schedule.phases) == 1 else [*BY_RANK, Timing(by_phase=True)]
-    table = _Timetable(schedule, schedule.moves, schedule.start)
+    table = Timetable(schedule, schedule.moves, schedule.start)
     found = {timing: timed_by(schedule, timing, table) for timing in ways if like in (None, timing)}
     ranked = sorted(found, key=lambda timing: found[timing].end)[:JUSTIFIED]
     best = schedule
@@ -115,23 +103,17 @@ def _retimed_within_limits(
     return replace(best, work=work)
 
 
-def timed_by(schedule: Schedule, timing: Timing, table: _Timetable | None = None) -> Schedule:
+def timed_by(schedule: Schedule, timing: Timing, table: Timetable | None = None) -> Schedule:
     """The same routes, timed in this way; a table spares work that several ways share."""
     if timing.by_phase:
         return _phase_by_phase(schedule)
     if timing.rank is None:
         return schedule
-    table = table or _Timetable(schedule, schedule.moves, schedule.start)
+    table = table or Timetable(schedule, schedule.moves, schedule.start)
     if not timing.backwards:
         return schedule.timed(table.starts(timing.rank))
     late = table.mirrored.starts(timing.rank) + schedule.travel
     return schedule.timed(late.max(initial=0) - late)
-
-
-def timed_by_place(schedule: Schedule, place: Ints) -> Schedule:
-    """The same routes, timed so that each free link takes the ready transfer whose place comes first."""
-    table = _Timetable(schedule, schedule.moves, schedule.start)
-    return schedule.timed(table.starts_by(place))
 
 
 def justified(schedule: Schedule, passes: int) -> Schedule:
@@ -157,78 +139,9 @@ def _phase_by_phase(schedule: Schedule) -> Schedule:
     for phase in schedule.phases:
         rows = schedule.rows(phase)
         alone = schedule.only(phase)
-        table = _Timetable(alone, alone.moves, alone.start)
+        table = Timetable(alone, alone.moves, alone.start)
         tries = [alone.moved_up(), *(timed_by(alone, timing, table) for timing in BY_RANK)]
         best = justified(min(tries, key=lambda tried: tried.end), PASSES_OF_A_PHASE)
         start[rows] = best.start + late
         late += best.end
     return schedule.timed(start)
-
-
-@dataclass(frozen=True, eq=False)
-class _Timetable:
-    """What ranks of transfers follow from: the schedule, or its mirror image."""
-
-    schedule: Schedule
-    moves: Moves
-    start: Ints
-
-    @cached_property
-    def mirrored(self) -> _Timetable:
-        """The same seen backwards in time."""
-        schedule = self.schedule
-        start = schedule.end - self.start - schedule.travel
-        moves = self.moves._replace(sender=self.moves.receiver, receiver=self.moves.sender)
-        return _Timetable(schedule, moves, start)
-
-    def starts(self, rank: Rank) -> Ints:
-        """Starts if each free link takes the ready transfer of the best rank."""
-        return self.starts_by(self._rank(rank))
-
-    def starts_by(self, place: Ints) -> Ints:
-        """Starts if each free link takes the ready transfer whose place comes first; of no places, the first ready."""
-        net = self.schedule.net
-        moves = self.moves
-        count = len(moves.arc)
-        lanes = self.schedule.problem.topology.num_links
-        queues = Queues(
-            first=offsets_by_owner(net.lane[moves.arc], lanes),
-            count=np.zeros(lanes, np.int64),
-            rank=np.empty(count, np.int64),
-            transfer=np.empty(count, np.int64),
-            idle=np.ones(lanes, np.int64),
-            touched=np.empty(count + lanes, np.int64),
-        )
-        heap = np.empty((count + lanes + 2, 3), np.int64)
-        start = np.zeros(count, np.int64)
-        waiting = self._waiting._replace(missing=self._waiting.missing.copy())
-        serve_by_rank(net, moves, waiting, place, queues, heap, start)
-        return start
-
-    @cached_property
-    def _waiting(self) -> Waiting:
-        slots = self.schedule.num_slots
-        followers = np.argsort(self.moves.sender, kind="stable")
-        missing = np.bincount(self.moves.receiver, minlength=slots)
-        return Waiting(offsets_by_owner(self.moves.sender, slots), followers, missing)
-
-    @cached_property
-    def _weights(self) -> tuple[Ints, Ints]:
-        """Per transfer: how long the longest way on takes, and how many transfers follow."""
-        tail, followers = np.zeros((2, self.schedule.num_slots), np.int64)
-        order = np.argsort(self.start, kind="stable")
-        weigh(self.schedule.net, self.moves, order, tail, followers)
-        return tail[self.moves.receiver], followers[self.moves.receiver]
-
-    def _rank(self, rank: Rank) -> Ints:
-        """Per transfer: its place in the order in which links prefer them; empty for first come, first served."""
-        if rank is Rank.FIFO:
-            return np.empty(0, np.int64)
-        tail, followers = self._weights
-        most_important_last = [-tail, -followers]
-        if rank is Rank.LONGEST_WAY:
-            most_important_last.reverse()
-        order = np.lexsort((self.start, *most_important_last))
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        return place

@@ -7,6 +7,7 @@ earliest    each chunk as early as it can be: the paper's method
 guided      each chunk over links that carry little
 flooding    all chunks at once
 direct      each chunk by a fixed route
+joint       sums collected and spread by trees that are planned together
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pccl.synthesis.methods.direct import Direct
 from pccl.synthesis.methods.earliest import EarliestArrival
 from pccl.synthesis.methods.flooding import Flooding
 from pccl.synthesis.methods.guided import PriceGuided
+from pccl.synthesis.methods.joint import Joint
 
 __all__ = [
     "METHODS",
@@ -23,6 +25,7 @@ __all__ = [
     "Direct",
     "EarliestArrival",
     "Flooding",
+    "Joint",
     "Method",
     "Orders",
     "PriceGuided",
@@ -30,5 +33,5 @@ __all__ = [
 
 # Variants are tried in this order, where openings were not good enough.
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (PriceGuided, EarliestArrival, Flooding, Direct)
+    method.name: method for method in (Joint, PriceGuided, EarliestArrival, Flooding, Direct)
 }

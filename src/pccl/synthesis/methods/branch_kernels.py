@@ -172,7 +172,7 @@ def nearest(world: World, guide: Guide, job: int) -> int:
         if work.wanted[device] == tree and work.has[device] != tree:
             return device
         if waiting + net.first[device + 1] - net.first[device] + len(state) > len(guide.key):
-            waiting = without_stale(guide, waiting)
+            waiting = without_stale(guide.key, guide.entry, score, waiting)
         for arc in range(net.first[device], net.first[device + 1]):
             successor = net.dst[arc]
             if work.has[successor] == tree or np.int64(zone[successor]) >= forbidden:

@@ -18,6 +18,7 @@ from pccl.synthesis.methods.direct_kernels import walk
 from pccl.synthesis.orders import staggered
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule import SPREAD, Origin, Schedule
+from pccl.synthesis.timetable import timed_by_place
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,6 @@ class Direct(Method):
 
     def find(self, problem: Problem, orders: Orders | None = None) -> Schedule:
         """Find a schedule: of the chunks that are ready, each free link takes the first in the order."""
-        from pccl.synthesis.improve.retime import timed_by_place  # which knows methods
-
         jobs = problem.jobs(self.root, False)
         spreads = jobs[SPREAD]
         schedule = _routed(spreads, Schedule.nothing(problem, jobs, Origin(self)))

@@ -93,7 +93,7 @@ def grow(world: World, guide: Guide, job: int, ident: int) -> int:
             continue
         # Looking at the arcs, or adding a branch, must not run out of room; stale entries can go.
         if waiting + net.first[device + 1] - net.first[device] + len(state) > len(guide.key):
-            waiting = without_stale(guide, waiting)
+            waiting = without_stale(guide.key, guide.entry, score, waiting)
         limit = np.int64(remaining[device]) if minimal else np.int64(jobs.unreachable)
         for arc in range(net.first[device], net.first[device + 1]):
             successor = net.dst[arc]
@@ -142,14 +142,14 @@ def retime_branch(world: World, branch: int, size: int) -> None:
 
 
 @kernel
-def without_stale(guide: Guide, waiting: int) -> int:
+def without_stale(keys: Floats, entries: Ints, score: Floats, waiting: int) -> int:
     """Rebuild the heap from those entries that still count; returns how many there are."""
     kept = np.int64(0)
     for i in range(waiting):
-        key = guide.key[i]
-        device = guide.entry[i]
-        if key == guide.score[device]:
-            kept = push_key(guide.key, guide.entry, kept, key, device)
+        key = keys[i]
+        device = entries[i]
+        if key == score[device]:
+            kept = push_key(keys, entries, kept, key, device)
     return kept
 
 
