@@ -32,7 +32,7 @@ KNOBS = (
 LEADS = (2.0, 3.0, 5.0)
 # Links looked at between two reports of progress.
 SLICE = 1_000_000
-# Links looked at that take as long as timing a transfer with one lead, and as polishing it, which is done in one way only.
+# Links looked at that take as long as timing a transfer with one lead, and as justifying it.
 TIMING = 10
 JUSTIFYING = 20
 
