@@ -171,8 +171,9 @@ def _chunks(schedule: Schedule, members: Sequence[int], first_chunk: Ints) -> In
     """Per chunk of a part: which one it is in the whole problem."""
     collective = schedule.problem.conditions.collective
     own_first = offsets_of(np.bincount(collective, minlength=1))
-    place: Ints = np.arange(len(collective)) - own_first[collective]
-    return place + first_chunk[np.array(members)[collective]]
+    place = np.arange(len(collective)) - own_first[collective]
+    chunk: Ints = place + first_chunk[np.array(members)[collective]]
+    return chunk
 
 
 def cut_like(

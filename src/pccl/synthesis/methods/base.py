@@ -35,7 +35,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     obeys: ClassVar[frozenset[str]] = frozenset()  # which of the settings `order` and `routes`
-    in_time: ClassVar[bool] = False  # whether its own order is best, so that others need not be tried
+    in_time: ClassVar[bool] = False  # whether no other order of transfers need be tried
 
     @abstractmethod
     def find(self, problem: Problem, orders: Orders | None = None) -> Schedule:

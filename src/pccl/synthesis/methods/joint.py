@@ -51,9 +51,7 @@ class Joint(Method):
     def find(self, problem: Problem, orders: Orders | None = None) -> Schedule:  # noqa: ARG002
         """Find a schedule; there are no orders to follow."""
         order = _in_rounds(problem)
-        candidates = find_candidates(
-            problem.topology, problem.planned, problem.zones, self.reach
-        )
+        candidates = find_candidates(problem.topology, problem.planned, problem.zones, self.reach)
         growth, trees, load = self._grown(problem, order, candidates)
         roots = np.empty(len(order), np.int32)
         roots[order] = trees.root

@@ -151,7 +151,9 @@ def grow(
     score[:] = np.inf
     members, waiting = join(growth, trees.root[chunk], 0.0, prices.urgency, members, waiting)
     while missing > 0:
-        device, waiting = nearest(net, side, allowed[sums.zone[chunk]], prices, growth, size, waiting)
+        device, waiting = nearest(
+            net, side, allowed[sums.zone[chunk]], prices, growth, size, waiting
+        )
         if device < 0:
             return False
         low = trees.count[0]
