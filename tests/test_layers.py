@@ -33,6 +33,7 @@ LAYERS = [
     {"schemes"},
     {"synthesis"},
     {"analysis"},
+    {"doctor"},
     {"spec"},
     {"formats"},
     {"runtime"},

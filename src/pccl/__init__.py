@@ -3,7 +3,7 @@
 Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy and Numba::
 
     errors · units · settings ► topology ► collective ► algorithm ► network ► bounds
-                              ► synthesis ► analysis ► spec ► formats ► runtime ► reporting ► cli
+                              ► synthesis ► analysis ► doctor ► spec ► formats ► runtime ► reporting ► cli
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         analysis,
         bounds,
         collective,
+        doctor,
         formats,
         reporting,
         runtime,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         SendRecv,
         device_mesh,
     )
+    from pccl.doctor import diagnose
     from pccl.formats import check, export
     from pccl.reporting import plot, report
     from pccl.settings import Settings
@@ -86,6 +88,7 @@ _PACKAGES = (
     "bounds",
     "synthesis",
     "analysis",
+    "doctor",
     "spec",
     "formats",
     "runtime",
@@ -140,6 +143,8 @@ __all__ = [
     "collective",
     "compare",
     "device_mesh",
+    "diagnose",
+    "doctor",
     "each_collective",
     "export",
     "formats",

@@ -13,6 +13,7 @@
     formats   export, check and import
     pictures  plot and report
     topology  topology
+    doctor    doctor
     completion  completion
 
 Nothing here imports NumPy, Numba, Rich, YAML or msgspec before a command needs it:

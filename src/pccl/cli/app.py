@@ -37,6 +37,7 @@ COMMANDS = {
     "plot": ("pictures", "Draw an algorithm or a network."),
     "report": ("pictures", "Write a page to look at an algorithm with."),
     "topology": ("topology", "List the networks that have a name, or describe one."),
+    "doctor": ("doctor", "Say how good the times of nccl-tests are, and what looks wrong."),
     "completion": ("completion", "Print what makes a shell complete commands and their values."),
 }
 

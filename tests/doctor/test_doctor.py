@@ -1,0 +1,177 @@
+"""The doctor: logs are read as they are, faults are found, and what cannot be told apart is said to be so."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from pccl import Algorithm, AllToAll, FormatError, PcclError
+from pccl.doctor import Expectation, Log, boxes_of, diagnose, faults_of, parse_logs
+from pccl.doctor.expectation import best_of_nccl
+from pccl.topology import parse_topology
+from tests.doctor.logs import log_of
+from tests.end_to_end.program import pccl as run
+from tests.end_to_end.program import refused
+
+SIZES = [2**16, 2**20, 2**24, 2**28]
+
+OLD = """# nThread 1 nGpus 1 minBytes 1310720000 maxBytes 1310720000 step: 1048576(bytes)
+# Using devices
+#   Rank  0 Pid   1320 on ip-1 device  0 [0x00] Tesla V100-SXM2-16GB
+#   Rank  1 Pid   2066 on ip-2 device  0 [0x00] Tesla V100-SXM2-16GB
+#   Rank  2 Pid   2067 on ip-2 device  1 [0x00] Tesla V100-SXM2-16GB
+#                                                       out-of-place                       in-place
+#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)                       (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+  1310720000     327680000     float     sum  1000000    3.00    4.00  0e+00  1000001    3.00    4.00  0e+00
+"""
+
+
+@pytest.fixture(scope="module")
+def h100() -> Expectation:
+    """What is expected of two boxes; computed once for all tests."""
+    return Expectation(parse_topology("h100:2"))
+
+
+def whole(h100: Expectation, **fault: object) -> str:
+    """A log of two runs of all NPUs, one table after another."""
+    return log_of(h100, "all-reduce", SIZES, **fault) + log_of(h100, "all-to-all", SIZES, **fault)
+
+
+def test_a_log_of_an_old_version_says_what_ran_by_its_rates():
+    (log,) = parse_logs(OLD)
+    assert (log.kind, log.sizes, log.times) == ("all-reduce", (1310720000,), (1.0,))
+    assert log.devices == (("ip-1", 0), ("ip-2", 0), ("ip-2", 1))
+
+
+def test_what_others_put_around_the_table_is_passed_over():
+    tagged = "".join(f"[1,0]<stdout>:{line}\n" for line in OLD.splitlines())
+    coloured = OLD.replace("  1310720000 ", "\x1b[32m  1310720000\x1b[0m ")
+    assert parse_logs(tagged)[0].times == parse_logs(coloured)[0].times == (1.0,)
+
+
+def test_a_file_may_hold_several_tables():
+    gather = OLD.replace("# nThread", "+ ./build/all_gather_perf -b 8\n# nThread").replace(
+        "sum", "none"
+    )
+    first, second = parse_logs(OLD + gather, "both")
+    assert (first.name, first.kind) == ("both 1", "all-reduce")
+    assert (second.name, second.kind) == ("both 2", "all-gather")
+
+
+def test_half_a_table_is_read_as_far_as_it_goes():
+    lines = "".join(f"{2**k} 1 float sum {k}.5 1.0 1.0 0 {k}.5 1.0 1.0 0\n" for k in range(3, 9))
+    (log,) = parse_logs(OLD + lines + "512 1 float sum 10.")
+    assert log.sizes == (8, 16, 32, 64, 128, 256, 1310720000)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "# size time algbw busbw\n", "# size busbw time\n8 x y z\n"]
+)
+def test_what_is_no_log_is_refused(text):
+    with pytest.raises(FormatError, match="has no table of nccl-tests"):
+        parse_logs(text)
+
+
+def test_faults_that_look_alike_have_one_colour():
+    """On a symmetric network only the kind of a fault can be told; runs in boxes tell the boxes."""
+    topology = parse_topology("h100:2")
+    everyone = range(16)
+    boxes = [box[:8] for box in boxes_of(topology)]
+    assert boxes == [list(range(8)), list(range(8, 16))]
+    assert len({fault.colour for fault in faults_of(topology, [everyone])}) == 4
+    assert len({fault.colour for fault in faults_of(topology, [everyone, *boxes])}) == 8
+
+
+def test_faults_are_found(h100):
+    """Twenty logs with one hidden fault each; what is named holds the right one, and few others."""
+    dice = np.random.default_rng(5)
+    faults = faults_of(h100.topology, [range(16)])
+    kinds = {
+        kind: [fault for fault in faults if fault.what == kind]
+        for kind in ("nic", "nvlink", "box", "box-nics")
+    }
+    cases = [
+        *[("nic", factor) for factor in (2.0, 3.0, 1.7, 4.0)],
+        *[("nic", np.inf)] * 4,
+        *[("nvlink", 2.0)] * 6,  # half of the NVLinks
+        *[("box", factor) for factor in (2.0, 1.6, 3.0)],
+        *[("box-nics", factor) for factor in (2.0, 1.6, 3.0)],
+    ]
+    assert len(cases) == 20
+    found = 0
+    for seed, (kind, factor) in enumerate(cases):
+        hidden = kinds[kind][dice.integers(len(kinds[kind]))]
+        text = whole(h100, fault=hidden, factor=factor, seed=seed)
+        diagnosis = diagnose(h100.topology, *parse_logs(text), expectation=h100)
+        named = {fault.where for cause in diagnosis.causes for fault in cause.faults}
+        # Of four kinds at most two look alike: one NIC and all of a box, NVLinks and all of a box.
+        found += hidden.where in named and len(diagnosis.causes) <= 2
+        # What is gone is not slow.
+        if np.isinf(factor) and hidden.where in named:
+            assert np.isinf(diagnosis.causes[0].factor)
+    assert found >= 18
+
+
+def test_healthy_ones_are_called_healthy(h100):
+    for seed in range(10):
+        text = whole(h100, seed=100 + seed, scatter=0.015)
+        diagnosis = diagnose(h100.topology, *parse_logs(text), expectation=h100)
+        assert diagnosis.healthy, diagnosis.verdict
+        assert "no single fault" in diagnosis.verdict
+
+
+def test_more_runs_find_the_place(h100):
+    """Runs on the same NPU of both boxes leave the two ends of one rail."""
+    hidden = next(
+        fault for fault in faults_of(h100.topology, [range(16)]) if "NIC of npu11" in fault.where
+    )
+    text = log_of(h100, "all-reduce", SIZES, fault=hidden, factor=2.0)
+    advice = diagnose(h100.topology, *parse_logs(text), expectation=h100).advice
+    assert "on the same NPU of all boxes" in advice
+    assert advice.endswith("that leaves 2 of 16")
+    rails = [
+        log_of(h100, "all-reduce", SIZES[1:3], group=(p, p + 8), fault=hidden, factor=2.0, seed=p)
+        for p in range(8)
+    ]
+    diagnosis = diagnose(h100.topology, *parse_logs(text + "".join(rails)), expectation=h100)
+    assert {fault.where for fault in diagnosis.causes[0].faults} == {
+        "the NIC of npu3 (to rail3)",
+        "the NIC of npu11 (to rail3)",
+    }
+
+
+def test_ranks_are_npus_by_host_and_device():
+    topology = parse_topology("h100:2")
+    log = Log("log", "all-reduce", (2**20,), (1e-3,), (("node10", 1), ("node2", 3)))
+    assert diagnose(topology, log).runs[0].group == (9, 3)
+    assert diagnose(topology, log, hosts=["node10", "node2"]).runs[0].group == (1, 11)
+    with pytest.raises(PcclError, match="no NPU for device 8 of node1"):
+        diagnose(topology, Log("log", "all-reduce", (8,), (1.0,), (("node1", 8),)))
+
+
+def test_nccl_has_an_algorithm_or_there_is_nothing_to_expect():
+    ring = parse_topology("ring:4")
+    assert isinstance(best_of_nccl(ring, AllToAll("1MiB")), Algorithm)
+    with pytest.raises(PcclError, match="which collective ran; say which"):
+        diagnose(ring, Log("log", "", (8,), (1.0,)))
+
+
+def test_the_command(tmp_path):
+    """As a table, as JSON and as a figure, all of the same."""
+    ring = Expectation(parse_topology("ring:4"))
+    log = tmp_path / "gather.log"
+    log.write_text(log_of(ring, "all-gather", [2**20, 2**24], start=0.0))
+    command = ("doctor", log, "-t", "ring:4")
+    document = json.loads(run(*command, "--json").stdout)
+    assert document["healthy"] is True
+    assert [row["size"] for row in document["rows"]] == [2**20, 2**24]
+    assert document["rows"][1]["because"] == "what must leave NPUs 0-2"
+    figure = tmp_path / "doctor.svg"
+    shown = run(*command, "--figure", figure).stdout
+    assert document["verdict"] in shown
+    assert "NCCL, as it should be" in figure.read_text()
+    assert "there is no such file" in refused("doctor", tmp_path / "none.log", "-t", "ring:4")
+    assert "no table of nccl-tests" in refused("doctor", figure, "-t", "ring:4")
