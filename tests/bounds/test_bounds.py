@@ -11,7 +11,7 @@ from hypothesis import given, settings
 import pccl
 from pccl.bounds import bound_of, check, cut, latency, prices
 from pccl.bounds.case import Case
-from pccl.bounds.prices import _by_program, _by_rising
+from pccl.bounds.rising import by_program, by_rising
 from pccl.collective import compile_conditions
 from pccl.units import Picoseconds
 from tests.strategies import problems, synthesized
@@ -21,9 +21,11 @@ MANY = 64  # chunks, so that the first chunk's way does not matter
 
 
 def steps(topology, *collectives, chunks=1):
-    bound = pccl.lower_bound(topology, *collectives)
-    check(bound, topology, compile_conditions(topology, collectives))
-    return bound.value / STEP / chunks
+    """Steps for each of so many chunks, if they might be cut further; without the way of the first byte."""
+    conditions = compile_conditions(topology, collectives)
+    bound = bound_of(topology, conditions)
+    check(bound, topology, conditions)
+    return pytest.approx(bound.value / STEP / chunks, rel=1e-3)
 
 
 def network(make, *shape):
@@ -93,7 +95,7 @@ def test_real_machines_with_much_to_do(machine, all_to_all_us, all_gather_us):
         (pccl.AllGather(f"{1000 * n}MB", chunks=1000), all_gather_us),
     ):
         assert pccl.lower_bound(topology, collective).value / 1e9 == pytest.approx(
-            expected, rel=2e-4
+            expected, rel=4e-4
         )
 
 
@@ -109,9 +111,9 @@ def two_sides():
 
 def test_prices_count_how_far_chunks_go(two_sides):
     """From each NPU three chunks go one hop and two go two, over 18 links; the best cut shows 2 steps."""
-    bound = pccl.lower_bound(two_sides, all_to_all(range(6), MANY))
+    bound = pccl.lower_bound(two_sides, pccl.AllToAll(f"{6 * MANY}kB"))
     assert bound.kind == "prices"
-    assert bound.value / STEP / MANY == pytest.approx(6 * (3 * 1 + 2 * 2) / 18, rel=1e-6)
+    assert bound.value / STEP / MANY == pytest.approx(6 * (3 * 1 + 2 * 2) / 18, rel=1e-4)
 
 
 def test_rising_prices_get_where_the_program_gets(two_sides):
@@ -119,8 +121,8 @@ def test_rising_prices_get_where_the_program_gets(two_sides):
     demand, rate = np.ones((6, 6)) - np.eye(6), np.full(18, 1e-3)
     crossing = np.arange(18) < 4.0  # a start that leads astray
     for found in (
-        _by_program(two_sides, demand, rate),
-        _by_rising(two_sides, demand, rate, crossing),
+        by_program(two_sides, demand, rate),
+        by_rising(two_sides, demand, rate, crossing),
     ):
         price = np.rint(found / found.max() * 1e6).astype(np.int64)
         proven = prices.prove(case, {"prices": tuple(price)}, False)
@@ -153,19 +155,19 @@ def test_whole_chunks_take_time_to_get_to_the_cut():
     """Ten chunks over the middle of a line of four, which is one step from their source and one from their goal."""
     line = network(pccl.topology.line, 4)
     conditions = compile_conditions(line, [pccl.SendRecv("10kB", group=[0, 3], chunks=10)])
-    assert bound_of(line, conditions).value == 10 * STEP
+    assert bound_of(line, conditions).value == 10 * STEP + 2 * 1000  # and the way of a byte
     assert bound_of(line, conditions, whole_chunks=True).value == 12 * STEP
 
 
 def test_who_may_cut_data_freely_is_not_bound_by_the_way_of_a_chunk():
-    """A byte takes no time to speak of from end to end; then the first link is what takes time."""
+    """A byte takes little time from end to end; then the first link is what takes time."""
     line, way = network(pccl.topology.line, 3), pccl.SendRecv("1kB", group=[0, 2])
     bound = pccl.lower_bound(line, way)
-    assert (bound.kind, bound.value) == ("cut", STEP)
+    assert (bound.kind, bound.value) == ("cut", STEP + 1000)
     assert pccl.synthesize(line, way).duration < 1.1 * STEP
     slow = pccl.topology.line(3, bandwidth="1GB/s", latency="1us")
     bound = pccl.lower_bound(slow, way)
-    assert (bound.kind, bound.value) == ("latency", 2 * (STEP + 1000))
+    assert (bound.kind, bound.value) == ("cut", 3 * STEP + 1000)
     check(bound, slow, compile_conditions(slow, [way]))
 
 
@@ -276,7 +278,7 @@ def test_bounds_say_why():
     assert str(pccl.lower_bound(line, way)) == "2us, the way of chunk 0 from 0 to 2"
     assert (
         str(pccl.lower_bound(line, pccl.AllToAll("6kB", chunks=2)))
-        == "4us, what must leave devices 0"
+        == "4us, NPU 0 must send 4kB over 1 link of 1GB/s"
     )
 
 
@@ -304,6 +306,50 @@ def test_links_of_no_use_earn_nothing():
         [0, 4],
     ):  # the link from 4 to 5 leaves the set as well, but nothing gets there
         assert cut.prove(Case(topology, conditions), {"devices": tuple(inside)}, True) == STEP
+
+
+@pytest.mark.parametrize(
+    ("machine", "microseconds"),
+    [
+        ("switch:8", 32_596),
+        ("a100:2", 5_769.2),
+        ("dgx2:2", 14_761.9),
+        ("mi250:2", 5_647.6),
+        ("h100:4", 4_040.7),
+        ("ndv2:2", 80_000),
+        ("ndv2:4", 120_000),
+        ("h100:4,nvls=yes,sharp=yes", 2_500),
+        ("mesh:3x3", 2 / 3 * 18_626.45),
+        ("mesh:8x8", 9 / 16 * 18_626.45),
+        ("torus:4x4x4", 21 / 64 * 18_626.45),
+    ],
+)
+def test_all_reduce_of_much(machine, microseconds):
+    """Between any parts two messages a byte for all but one of them; through plain switches each takes two links."""
+    topology = pccl.topology.parse_topology(machine)
+    bound = pccl.lower_bound(topology, pccl.AllReduce("1GB"))
+    assert bound.value / 1e6 == pytest.approx(microseconds, rel=3e-3)
+    check(bound, topology, compile_conditions(topology, [pccl.AllReduce("1GB")]))
+
+
+def test_a_destination_waits_for_what_comes_over_the_rails_of_others():
+    """750 kB from other boxes: over its own rail from 2 us on, or over seven others that add 1.87 us."""
+    machine = pccl.topology.parse_topology("h100:4,nic_gap=0ns")
+    bound = pccl.lower_bound(machine, pccl.AllGather("1MB"))
+    rail, others = 2_000_020, 3_872_525  # picoseconds, with the time that a byte takes on each link
+    assert 50 * (bound.value - rail) + 350 * (bound.value - others) == pytest.approx(
+        750_000_000, rel=1e-5
+    )
+    assert str(bound) == (
+        "5.513466us, NPUs 24-31 must receive 750kB for NPU 24 over 8 links of 50GB/s, "
+        "the first byte of which arrives after 2.00002us"
+    )
+
+
+def test_a_switch_takes_two_latencies_before_its_links_are_busy():
+    bound = pccl.lower_bound(pccl.topology.switch(8), pccl.AllGather("64KiB"))
+    transmission = 7 / 8 * 65536 / (50 * 2**30) * 1e6
+    assert bound.value / 1e6 == pytest.approx(1 + transmission, rel=1e-4)
 
 
 def test_nothing_to_send_is_said():

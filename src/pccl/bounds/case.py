@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pccl._arrays import Bools, Column, Floats, Indices, Ints, offsets_of
+from pccl._arrays import (
+    Bools,
+    Column,
+    Floats,
+    Indices,
+    Ints,
+    offsets_by_owner,
+    offsets_of,
+    take_rows,
+)
+from pccl.algorithm.bound import Certificate
+from pccl.bounds.windows import PICOSECONDS, Windows
 from pccl.collective import Conditions
 from pccl.network import NEVER, times_from_nearest
 from pccl.topology import Topology
+
+if TYPE_CHECKING:
+    from pccl.bounds.sets import Demand
 
 
 class Share(NamedTuple):
@@ -45,45 +58,63 @@ class Case:
     @cached_property
     def cuts(self) -> list[Bools]:
         """The narrowest sets of devices, the narrowest of all first."""
-        from pccl.bounds.cut import best_cuts  # which itself asks about the case
+        from pccl.bounds.sets import best_cuts  # which itself asks about the case
 
         return best_cuts(self)
 
     @cached_property
-    def _rates(self) -> tuple[list[Fraction], Ints]:
-        """Bytes per picosecond that links of each kind carry at most, and the kind of each link.
+    def demand(self) -> Demand:
+        """What must go from where to where, summed up."""
+        from pccl.bounds.sets import Demand
 
-        What a link is held for besides the transmission costs least with the largest chunks, if times were not rounded
-        up.
-        """
-        # Nobody waits for the end of the last gap, but for the last latency; so no more than that counts for all.
-        overhead = np.minimum(self.topology.overhead, self.topology.latency)
-        features = np.stack([self.topology.bandwidth, overhead])
-        kinds, kind = np.unique(features, axis=1, return_inverse=True)
-        largest = int(self.conditions.bytes.max(initial=1))
-        speeds = []
-        for bandwidth, overhead in kinds.T.tolist():
-            # Not rounded up to picoseconds, as real transmissions are: a bound may take links for
-            # too fast, never for too slow.
-            transmission = Fraction(largest * 10**12, bandwidth)
-            # Every chunk pays the held latency once, so the largest gets the most bytes through for
-            # it.
-            speeds.append(largest / (transmission + overhead))
-        return speeds, kind.reshape(-1)
+        return Demand(self)
 
-    @property
+    @cached_property
+    def largest(self) -> int:
+        """Bytes of the largest chunk that has to get anywhere."""
+        return int(self.conditions.bytes[self.conditions.num_destinations > 0].max(initial=1))
+
+    @cached_property
     def link_rates(self) -> Floats:
-        """Per link: the bytes per picosecond that it carries at most, rounded."""
-        speeds, kind = self._rates
-        return np.array(speeds, np.float64)[kind]
+        """Per link: the bytes per picosecond that it carries at most, of the largest chunks; rounded.
 
-    def earnings(self, price: Column) -> Fraction:
-        """What all links together earn at most in a picosecond, at these prices per byte; exactly."""
-        speeds, kind = self._rates
-        earned = Fraction(0)
-        for number, speed in enumerate(speeds):
-            earned += int(price[kind == number].sum()) * speed
-        return earned
+        What a link is held for besides the transmission costs least with the largest chunks.
+        """
+        transmission = self.largest / self.topology.bandwidth * PICOSECONDS
+        rates: Floats = self.largest / (transmission + self.topology.overhead)
+        return rates
+
+    def only(self, certificate: Certificate) -> Case:
+        """The case of those sources and destinations alone that a certificate names, if it names any.
+
+        Whatever serves all of them serves these.
+        """
+        named = [certificate.get(side) for side in ("sources", "destinations")]
+        if named == [None, None]:
+            return self
+        c = self.conditions
+        sides: list[tuple[Ints, Indices]] = []
+        for devices, offsets, ids in (
+            (named[0], c.source_offsets, c.source_ids),
+            (named[1], c.destination_offsets, c.destination_ids),
+        ):
+            counts = np.zeros(self.topology.num_devices, np.bool_)
+            counts[slice(None) if devices is None else list(devices)] = True
+            # What has no source left, of those that count, has nowhere to go.
+            row = np.repeat(np.arange(len(c)), np.diff(offsets))
+            kept = counts[ids]
+            if sides:
+                kept &= np.diff(sides[0][0])[row] > 0
+            sides.append((offsets_by_owner(row[kept], len(c)), ids[kept]))
+        (source_offsets, source_ids), (destination_offsets, destination_ids) = sides
+        conditions = replace(
+            c,
+            source_offsets=source_offsets,
+            source_ids=source_ids,
+            destination_offsets=destination_offsets,
+            destination_ids=destination_ids,
+        )
+        return replace(self, conditions=conditions)
 
     def going(self, sources: Bools, destinations: Bools) -> Bools:
         """Per chunk: whether it must get from one of some devices to one of others."""
@@ -101,12 +132,21 @@ class Case:
             found &= counts[offsets[1:]] > counts[offsets[:-1]]
         return found
 
-    def ways(self, size: int, sources: Indices, targets: Indices) -> tuple[Ints, Ints, Bools]:
-        """Per link: how long a chunk takes to get there, and from there to a target; and whether it can do both."""
+    def windows(self, size: int, sources: Column, targets: Column) -> Windows:
+        """From when until when each link can carry a chunk of a size from one of some devices to one of others."""
         topology = self.topology
         before = times_from_nearest(topology, size, np.unique(sources))[topology.src]
         after = times_from_nearest(topology.transpose(), size, np.unique(targets))[topology.dst]
-        return before, after, (before < NEVER) & (after < NEVER)
+        useful = (before < NEVER) & (after < NEVER)
+        return Windows(topology, before, after, useful, self.largest)
+
+    @cached_property
+    def ways_of_a_byte(self) -> Windows:
+        """When each link can carry the first byte of anything that has somewhere to go."""
+        c = self.conditions
+        rows = np.flatnonzero(c.num_destinations > 0)
+        sources = take_rows(c.source_offsets, c.source_ids, rows)[1]
+        return self.windows(1, sources, c.destination_ids)
 
     @cached_property
     def single_ends(self) -> Ints:

@@ -7,6 +7,7 @@ without any search, and `explain` says in a few words why that is so. What is fo
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -32,7 +33,7 @@ class Kind(Protocol):
     def prove(self, case: Case, certificate: Certificate, whole_chunks: bool, /) -> int:
         """Return the picoseconds that any algorithm takes."""
 
-    def explain(self, certificate: Certificate) -> str:
+    def explain(self, case: Case, certificate: Certificate, whole_chunks: bool, /) -> str:
         """Return why."""
 
 
@@ -42,19 +43,25 @@ KINDS: dict[str, Kind] = {"latency": latency, "cut": cut, "prices": prices}
 def lower_bound(topology: Topology, *collectives: Collective, quick: bool = False) -> Bound:
     """The best bound we find for all collectives running at the same time.
 
-    Where a collective does not say into how many chunks its data are cut, the bound holds however they are. A `quick`
-    answer does without prices.
+    Where a collective does not say into how many chunks its data are cut, the bound holds however they are; if all of
+    them say so, it is about whole chunks. A `quick` answer does without prices.
 
     Examples
     --------
     >>> import pccl
     >>> mesh = pccl.topology.mesh(4, 4, bandwidth="1GB/s", latency="0ns")
     >>> str(pccl.lower_bound(mesh, pccl.AllToAll(size="16kB")))
-    '16us, what must leave devices 0-7'
+    '16us, NPUs 0-7 must send 64kB over 4 links of 1GB/s'
     """
     conditions = compile_conditions(topology, collectives)
     is_free = np.array([collective.chunks is None for collective in collectives])
-    return bound_of(topology, conditions, quick=quick, cut_freely=is_free[conditions.collective])
+    return bound_of(
+        topology,
+        conditions,
+        whole_chunks=not np.any(is_free),
+        quick=quick,
+        cut_freely=is_free[conditions.collective],
+    )
 
 
 def bound_of(
@@ -77,9 +84,11 @@ def bound_of(
             continue
         for certificate, whole in kind.find(case):
             value = Picoseconds(kind.prove(case, certificate, whole))
-            found.append(Bound(name, value, certificate, whole, kind.explain(certificate)))
+            found.append(Bound(name, value, certificate, whole))
     # Of equal bounds the first wins, so that people get the simplest argument.
-    return max(found, key=lambda bound: bound.value)
+    best = max(found, key=lambda bound: bound.value)
+    reason = KINDS[best.kind].explain(case, best.certificate, best.whole_chunks)
+    return replace(best, reason=reason)
 
 
 def check(bound: Bound, topology: Topology, conditions: Conditions) -> None:

@@ -247,6 +247,8 @@ def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
                 "kind": found.kind,
                 # Each kind of bound has its own certificate; the document has the same keys for all.
                 "devices": list(found.certificate.get("devices", ())),
+                "sources": list(found.certificate.get("sources", ())),
+                "destinations": list(found.certificate.get("destinations", ())),
                 "chunk": next(iter(found.certificate.get("chunk", ())), None),
                 "prices": list(found.prices),
             }

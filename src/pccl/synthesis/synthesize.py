@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from numba.core.event import install_timer
@@ -69,12 +68,12 @@ def synthesize(
         report(0, 1, "compiling kernels, first run only")
     compiling: list[float] = []
     with install_timer("numba:compile", compiling.append):
-        plan = Fitting(topology, collectives, settings, report, log).run()
+        schedule, bound = Fitting(topology, collectives, settings, report, log).run()
     seconds = time.perf_counter() - begin - sum(compiling)
     aim = f" for {settings.target}" if settings.target else ""
-    method = f"{settings.effort}{aim}: {plan.origin}"
+    method = f"{settings.effort}{aim}: {schedule.origin}"
     provenance = Provenance(method, settings.seed, max(seconds, 0.0))
-    algorithm = replace(plan.algorithm, provenance=provenance, bound=plan.bound)
+    algorithm = schedule.algorithm(provenance, bound)
     if settings.verify:
         chunks = len(algorithm.conditions)
         report(chunks, chunks, "verifying")
