@@ -50,13 +50,15 @@ def topologies(draw: st.DrawFn, *, absent: bool = False, shaped: bool = True) ->
 
 
 @st.composite
-def networks(draw: st.DrawFn, *, limits: bool = True, flags: bool = False) -> Topology:
+def networks(
+    draw: st.DrawFn, *, limits: bool = True, flags: bool = False, least: int = 2, most: int = 7
+) -> Topology:
     """Networks in which everything can be reached: a directed ring through all devices, and more links, some parallel.
 
     With ``limits``, switches may have finite buffers, and may be unable to multiply or to add. With ``flags``, they may
     be unable to without limits too, and links may have gaps.
     """
-    npus, hubs = draw(st.integers(2, 7)), draw(st.integers(0, 3))
+    npus, hubs = draw(st.integers(least, most)), draw(st.integers(0, 3))
     buffers = st.none() | st.integers(1, 3) if limits else st.none()
     can = st.booleans() if limits or flags else st.just(True)
     switches = [Switch("", draw(buffers), draw(can), draw(can)) for _ in range(hubs)]

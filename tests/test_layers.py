@@ -36,7 +36,7 @@ LAYERS = [
     {"spec"},
     {"formats"},
     {"runtime"},
-    {"jax", "lab", "mpi"},
+    {"jax", "lab", "mpi", "torch"},
     {"reporting"},
     {"cli"},
 ]

@@ -3,7 +3,8 @@
 Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy and Numba::
 
     errors · units · settings ► topology ► collective ► algorithm ► network ► bounds
-                              ► synthesis ► analysis ► doctor ► spec ► formats ► runtime ► reporting ► cli
+                              ► synthesis ► analysis ► doctor ► spec ► formats ► runtime ► torch · jax · mpi · lab
+                              ► reporting ► cli
 """
 
 from __future__ import annotations

@@ -51,5 +51,8 @@ TARGETS = {
         Target("mscclpp", "pccl.formats.mscclpp.writer:fit"),
         Target("msccl", "pccl.formats.msccl.writer:fit"),
         Target("chakra", "pccl.formats.chakra.writer:fit", limited=False),
+        Target("torch", "pccl.runtime.fitting:fit_torch", limited=False),
+        Target("mpi", "pccl.runtime.fitting:fit_mpi", limited=False),
+        Target("jax", "pccl.runtime.fitting:fit_jax", limited=False),
     )
 }

@@ -26,12 +26,19 @@ start ourselves need a function that connects them, for ``measure.run_in_pool``.
 
 from __future__ import annotations
 
-from pccl.runtime.arrays import DTYPES, OPS, Arrays, NumpyArrays
-from pccl.runtime.execute import Buffers, Rank, Signature
-from pccl.runtime.local import run_locally
-from pccl.runtime.scripts import Action, Scripts, scripts_of
-from pccl.runtime.sizes import Elements, Room, Script, Step, script_of
-from pccl.runtime.transport import Handle, Transport
+from typing import TYPE_CHECKING
+
+from pccl._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from pccl.runtime.arrays import DTYPES, OPS, Arrays, NumpyArrays
+    from pccl.runtime.execute import Buffers, Rank, Signature
+    from pccl.runtime.local import run_locally
+    from pccl.runtime.scripts import Action, Scripts, scripts_of
+    from pccl.runtime.sizes import Elements, Room, Script, Step, script_of
+    from pccl.runtime.transport import Handle, Transport
+
+_MODULES = ("arrays", "execute", "local", "scripts", "sizes", "transport")
 
 __all__ = [
     "DTYPES",
@@ -53,3 +60,6 @@ __all__ = [
     "script_of",
     "scripts_of",
 ]
+
+# On first use: the list of places to run plans, which --help shows, lies in this package too.
+__getattr__ = lazy_names(__name__, __all__, _MODULES)

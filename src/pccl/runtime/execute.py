@@ -7,21 +7,26 @@ for the handles, and in one process, where all ranks take turns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pccl._arrays import Ints
 from pccl.errors import RunError
-from pccl.formats.lowering import INPUT
 from pccl.runtime.arrays import DTYPES, OPS, Arrays
+from pccl.runtime.rounds import rounds_of
 from pccl.runtime.scripts import Action, Part, Scripts
-from pccl.runtime.sizes import Elements, Room, Script, script_of
+from pccl.runtime.sizes import Elements, Room, Script, Step, script_of
 from pccl.runtime.transport import Handle, Transport
 
 # Tags of the messages of plans are counted from zero, for every pair of ranks; those of headers come from above.
 _HEADER = 32_766
 _MATRIX = 32_767
+
+
+# Input, output and scratch of one collective.
+_Held = tuple[Any, Any, Any]
 
 
 class Buffers(NamedTuple):
@@ -119,7 +124,10 @@ class Rank:
         )
         pairs = dict(zip(self.mine, buffers, strict=True))
         held = self._arrays(script, pairs, known)
-        yield from _perform(script, held, known, self.transport)
+        if getattr(self.transport, "batched", False):
+            yield from _perform_rounds(script, self._rounds, held, known, self.transport)
+        else:
+            yield from _perform(script, held, known, self.transport)
         if op == "avg":
             self._average(script, pairs)
 
@@ -127,6 +135,11 @@ class Rank:
         """Take part in one run of the plan; returns when this rank has what it is promised."""
         for handle in self.start(buffers, **options):
             handle.wait()
+
+    @cached_property
+    def _rounds(self) -> list[int]:
+        found: list[int] = rounds_of(self.scripts).tolist()
+        return found
 
     def script(self, elements: Sequence[Elements]) -> Script:
         """The script of this rank for so many elements of every collective."""
@@ -249,7 +262,7 @@ class Rank:
 
     def _arrays(
         self, script: Script, pairs: dict[int, Buffers], known: dict[int, Signature]
-    ) -> list[tuple[Any, Any, Any]]:
+    ) -> list[_Held]:
         """Input, output and scratch of every collective."""
         arrays = self.transport.arrays
         found = []
@@ -291,43 +304,99 @@ def _apart(arrays: Arrays, pair: Buffers, room: Room) -> Any:
 
 def _perform(
     script: Script,
-    held: Sequence[tuple[Any, Any, Any]],
+    held: Sequence[_Held],
     known: dict[int, Signature],
     transport: Transport,
 ) -> Iterator[Handle]:
-    """Do one step after another."""
-    arrays = transport.arrays
+    """Do one step after another; what has come is waited for when it is needed."""
+    hands = _Hands(held, known, transport.arrays)
     coming: dict[int, tuple[Handle, Any]] = {}
     leaving: dict[int, Handle] = {}
     for step in script.steps:
-        buffers = held[step.part]
-        count = step.length
         if step.action == Action.SEND:
-            data = buffers[step.read_buffer][step.read_offset : step.read_offset + count]
-            leaving[step.message] = transport.send(data, step.peer, step.tag)
-            continue
-        if step.action == Action.POST:
-            if step.direct:
-                place = buffers[step.write_buffer][step.write_offset : step.write_offset + count]
-            else:
-                place = arrays.empty(count, known[step.part].dtype)
+            leaving[step.message] = transport.send(hands.source(step), step.peer, step.tag)
+        elif step.action == Action.POST:
+            place = hands.place(step)
             coming[step.message] = transport.receive(place, step.peer, step.tag), place
-            continue
-        target = buffers[step.write_buffer][step.write_offset : step.write_offset + count]
-        if step.action == Action.COPY:
-            source = buffers[INPUT][step.read_offset : step.read_offset + count]
-            # In place it lies there already.
-            if arrays.address(source) != arrays.address(target):
-                arrays.copy(target, source)
-            continue
-        handle, message = coming.pop(step.message)
-        yield handle
-        for sent in step.waits:
-            if sent in leaving:
-                yield leaving.pop(sent)
-        if step.reduce:
-            own = buffers[step.read_buffer][step.read_offset : step.read_offset + count]
-            arrays.combine(known[step.part].op, target, own, message)
-        elif not step.direct:
-            arrays.copy(target, message)
+        elif step.action == Action.COPY:
+            hands.copy(step)
+        else:
+            handle, message = coming.pop(step.message)
+            yield handle
+            for sent in step.waits:
+                if sent in leaving:
+                    yield leaving.pop(sent)
+            hands.take(step, message)
     yield from leaving.values()
+
+
+def _perform_rounds(
+    script: Script,
+    rounds: Sequence[int],
+    held: Sequence[_Held],
+    known: dict[int, Signature],
+    transport: Any,
+) -> Iterator[Handle]:
+    """Begin all messages of a round at once, wait for all of them, and take what has come in its order."""
+    hands = _Hands(held, known, transport.arrays)
+    steps: dict[int, list[Step]] = {}
+    for step in script.steps:
+        if step.action == Action.COPY:
+            hands.copy(step)
+        else:
+            steps.setdefault(rounds[step.message], []).append(step)
+    for _, now in sorted(steps.items()):
+        # Between two ranks, messages without tags are told apart by their order.
+        sends = sorted((s for s in now if s.action == Action.SEND), key=_by_way)
+        posts = sorted((s for s in now if s.action == Action.POST), key=_by_way)
+        places = {step.message: hands.place(step) for step in posts}
+        yield transport.batch(
+            [(hands.source(step), step.peer) for step in sends],
+            [(places[step.message], step.peer) for step in posts],
+        )
+        for step in now:
+            if step.action == Action.TAKE:
+                hands.take(step, places[step.message])
+
+
+def _by_way(step: Step) -> tuple[int, int]:
+    return step.peer, step.tag
+
+
+class _Hands:
+    """What a rank does with the buffers of its collectives."""
+
+    def __init__(self, held: Sequence[_Held], known: dict[int, Signature], arrays: Arrays) -> None:
+        self.held = held
+        self.known = known
+        self.arrays = arrays
+
+    def source(self, step: Step) -> Any:
+        """What is read: sent, copied, or added to."""
+        buffer = self.held[step.part][step.read_buffer]
+        return buffer[step.read_offset : step.read_offset + step.length]
+
+    def target(self, step: Step) -> Any:
+        """Where it is written."""
+        buffer = self.held[step.part][step.write_buffer]
+        return buffer[step.write_offset : step.write_offset + step.length]
+
+    def place(self, step: Step) -> Any:
+        """Where a message is received: where it belongs, or beside it."""
+        if step.direct:
+            return self.target(step)
+        return self.arrays.empty(step.length, self.known[step.part].dtype)
+
+    def take(self, step: Step, message: Any) -> None:
+        """Put a message where it belongs."""
+        if step.reduce:
+            op = self.known[step.part].op
+            self.arrays.combine(op, self.target(step), self.source(step), message)
+        elif not step.direct:
+            self.arrays.copy(self.target(step), message)
+
+    def copy(self, step: Step) -> None:
+        """Copy what a rank keeps; in place it lies there already."""
+        source, target = self.source(step), self.target(step)
+        if self.arrays.address(source) != self.arrays.address(target):
+            self.arrays.copy(target, source)

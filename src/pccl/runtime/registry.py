@@ -46,5 +46,6 @@ PLACES = {
         Place(
             "processes", "a process a rank, joined by TCP", "pccl.runtime.measure:run_in_processes"
         ),
+        Place("torch", "torch.distributed: gloo, or the job of torchrun", "pccl.torch.measure:run"),
     )
 }

@@ -31,13 +31,19 @@ class Transport(Protocol):
     ----------
     rank, size
         Which rank this is, of how many.
-    arrays
-        What it can send.
+
+    Notes
+    -----
+    A transport that has ``batched`` set takes many messages at once: ``batch(sends, receives)`` with pairs of an array
+    and a rank, which returns a handle for all of them. Then tags do not matter, and rounds take the place of steps.
     """
 
     rank: int
     size: int
-    arrays: Arrays
+
+    @property
+    def arrays(self) -> Arrays:
+        """What it can send."""
 
     def send(self, data: Any, peer: int, tag: int) -> Handle:
         """Begin to send an array, which must stay as it is until the handle says so."""
