@@ -110,6 +110,22 @@ def test_a_topology_shows_every_device(drawn, text):
     assert ("switch" in picture.texts) == bool(len(topology.switches))
 
 
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("h100:2", {"switch"}),
+        ("h100:2,nvls=yes", {"switch", "switch that multiplies and adds"}),
+        ("switch:4,multicast=yes", {"switch that multiplies"}),
+        ("switch:4,reduce=yes", {"switch that adds"}),
+    ],
+)
+def test_a_topology_shows_what_its_switches_do(drawn, text, labels):
+    texts = drawn(parse_topology(text), "topology").texts
+    assert {one for one in texts if one.startswith("switch") and one != text} - {
+        parse_topology(text).name
+    } == labels
+
+
 def test_frames_and_bandwidths_of_machines(drawn):
     texts = drawn(parse_topology("h100:4"), "topology").texts
     assert {"box 0", "box 1", "box 2", "box 3"} <= set(texts)

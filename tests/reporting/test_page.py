@@ -116,6 +116,19 @@ def test_the_text_says_what_was_asked_and_found(outline):
     )
 
 
+@pytest.mark.parametrize(
+    ("baselines", "over"),
+    [
+        (["ring", "nccl-ring"], "over nccl-ring, what you have today"),
+        (["ring"], "over ring, the best baseline"),
+    ],
+)
+def test_the_speed_up_is_over_what_people_have_today(tmp_path, baselines, over):
+    algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4MiB"), effort="fast")
+    pccl.report(algorithm, tmp_path / "page.html", baselines=baselines)
+    assert over in Outline((tmp_path / "page.html").read_text(encoding="utf-8")).text
+
+
 def test_names_that_try_to_be_html_stay_text():
     text = pages.page("hostile").read_text(encoding="utf-8")
     assert text.count("<script") == text.count("</script>") == 3

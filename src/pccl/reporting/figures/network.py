@@ -35,7 +35,13 @@ _MEMBER = "#555555"
 _OUTSIDE = "#FFFFFF"
 _LINK = "#777777"
 _UNUSED = "#D9D9D9"
-_SWITCH = "#F4F4F4"
+# Switches, by whether they multiply and whether they add: what the legend says, and the colour.
+_SWITCHES = {
+    (False, False): ("switch", "#F4F4F4"),
+    (True, False): ("switch that multiplies", "#FBE3B5"),
+    (False, True): ("switch that adds", "#C9DDF2"),
+    (True, True): ("switch that multiplies and adds", "#CBE8C4"),
+}
 # Inches: of a drawing, and between neighbours at most.
 _WIDEST = 11.0
 _HIGHEST = 8.5
@@ -69,8 +75,12 @@ def topology(subject: Algorithm | Topology) -> Figure:
         if not all(fills[npu] for npu in network.npus):
             handles.append(style.handle("in no process group", style.PALE, "o"))
         fills = [colours or (style.PALE,) for colours in fills]
-    if len(network.switches):
-        handles.append(style.handle("switch", _SWITCH, "s"))
+    for able, (label, colour) in _SWITCHES.items():
+        alike = [switch for switch in network.switches if _abilities(network, switch) == able]
+        if alike:
+            handles.append(style.handle(label, colour, "s"))
+        for switch in alike:
+            fills[switch] = (colour,)
     rates, of_link = network.rates
     widths = np.ones(len(rates))
     # One bandwidth needs no legend, and widths of many cannot be told apart.
@@ -99,6 +109,7 @@ def heatmap(algorithm: Algorithm) -> Figure:
     groups, _ = process_groups(network, algorithm.collectives)
     fills = np.full(network.num_devices, _OUTSIDE)
     # Black and white only: colours belong to the links here.
+    fills[network.switches] = _SWITCHES[False, False][1]
     fills[[npu for group in groups for npu in group.npus]] = _MEMBER
     handles = [style.handle("takes part", _MEMBER, "o")]
     if np.any(fills[network.npus] == _OUTSIDE):
@@ -122,6 +133,11 @@ def heatmap(algorithm: Algorithm) -> Figure:
     height = min(2.2, canvas.paper.height - 0.8)
     canvas.paper.colour_bar(heat, "share of the time a link is held (%)", height)
     return canvas.paper.figure
+
+
+def _abilities(network: Topology, switch: int) -> tuple[bool, bool]:
+    """Whether a switch multiplies messages, and whether it adds them up."""
+    return bool(network.multicast[switch]), bool(network.reduce[switch])
 
 
 def _scale(shares: Floats) -> Normalize:
@@ -219,13 +235,14 @@ class _Canvas:
         faces: list[str] = []
         rings: list[Patch] = []
         squares: list[Patch] = []
+        hubs: list[str] = []
         for device in np.flatnonzero(network.kind != ABSENT).tolist():
             x = float(self.drawing.x[device])
             y = float(self.drawing.y[device])
             colours = fills[device]
             several = len(colours) > 1
             if network.is_switch(device):
-                colours = (_SWITCH,)
+                hubs += colours
                 squares.append(Rectangle((x - half, y - half), 2 * half, 2 * half))
             else:
                 faces += colours
@@ -250,7 +267,7 @@ class _Canvas:
         for gid, patches, inside, width in (
             ("npu-colours", parts, faces, 0.0),
             ("npus", rings, "none", edge),
-            ("switches", squares, _SWITCH, edge),
+            ("switches", squares, hubs, edge),
         ):
             if patches:
                 drawn = PatchCollection(

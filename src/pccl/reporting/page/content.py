@@ -168,10 +168,12 @@ def _cards(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
         yield "Lower bound", time_text(int(comparison.bound.value)), why
     if comparison.gap is not None:
         yield "Gap", f"{comparison.gap:.1%}", "above the bound"
-    best = comparison.best_baseline
+    # What people have today if any of that ran, as in `pccl compare`; otherwise the best of what did.
+    rival = comparison.today or comparison.best_baseline
     # Nothing can be faster than an algorithm that takes no time.
-    if best is not None and duration:
-        yield "Speed-up", f"{best.speedup:.2f}×", f"over {best.name}, the best baseline"
+    if rival is not None and duration:
+        what = "what you have today" if rival is comparison.today else "the best baseline"
+        yield "Speed-up", f"{rival.speedup:.2f}×", f"over {rival.name}, {what}"
     yield "Links busy", f"{ours.links_busy:.1%}", "on average over links and time"
     # With several, a bandwidth of the first alone would mislead.
     if len(comparison.algorithm.collectives) == 1 and duration:
