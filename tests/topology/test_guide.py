@@ -53,7 +53,8 @@ def test_the_zoo_of_the_guide():
 def test_the_figures_of_the_guide_are_those_of_the_machines():
     """A row for every kind of link of every machine, with its bandwidth, latency and gap."""
     rows = re.findall(r"^\| ([\w-]+) \| (\w+) \| (\d.*?) \| (.*?) \| (.*?) \| ", TEXT, re.MULTILINE)
-    machines = {entry.name: entry for entry in zoo() if entry.source}
+    # A slice by its name has the figures of its generation.
+    machines = {e.name: e for e in zoo() if e.source and e.arguments != "SLICE"}
     assert {row[0] for row in rows} == set(machines)
     for machine, entry in machines.items():
         parameters = inspect.signature(entry.build).parameters.values()

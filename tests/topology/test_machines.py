@@ -5,19 +5,67 @@ from __future__ import annotations
 import inspect
 from functools import partial
 
+import numpy as np
 import pytest
 
 from pccl.errors import TopologyError, UnitError
-from pccl.topology import dgx1, dgx2, dgx_a100, hgx_h100, mi250, ndv2, tpu_v4, tpu_v5e, tpu_v5p
+from pccl.topology import (
+    aws_p4d,
+    aws_p5,
+    aws_p5e,
+    aws_trn2,
+    aws_trn2_ultraserver,
+    azure_ndv4,
+    azure_ndv5,
+    dgx1,
+    dgx2,
+    dgx_a100,
+    dgx_spark,
+    gb200_nvl72,
+    gb300_nvl72,
+    hgx_b200,
+    hgx_h100,
+    hgx_h200,
+    mi250,
+    mi300x,
+    mi355x,
+    ndv2,
+    parse_topology,
+    tpu,
+    tpu7x,
+    tpu_v4,
+    tpu_v5e,
+    tpu_v5p,
+    tpu_v6e,
+)
 
 GB = 10**9
 # Every machine, with a network if it has one.
-BOXES = [dgx1, ndv2, dgx2, dgx_a100, hgx_h100, mi250]
+INFINIBAND = [
+    dgx1,
+    ndv2,
+    dgx2,
+    dgx_a100,
+    hgx_h100,
+    hgx_h200,
+    hgx_b200,
+    gb200_nvl72,
+    gb300_nvl72,
+    azure_ndv4,
+    azure_ndv5,
+    mi250,
+    mi300x,
+    mi355x,
+]
+BOXES = [*INFINIBAND, aws_p4d, aws_p5, aws_p5e, aws_trn2, aws_trn2_ultraserver]
 MACHINES = [
     *(partial(build, 3) for build in BOXES),
     partial(tpu_v4, 2, 2, 2),
     partial(tpu_v5e, 2, 2),
     partial(tpu_v5p, 2, 2, 2),
+    partial(tpu_v6e, 2, 2),
+    partial(tpu7x, 2, 2, 2),
+    partial(dgx_spark, 3),
 ]
 
 
@@ -47,7 +95,24 @@ def speed(network, src, dst):
         (hgx_h100(), 8, 1, 16, 16 * 400 * 2**30 / GB),
         (hgx_h100(4), 32, 12, 128, 64 * 400 * 2**30 / GB + 64 * 50),
         (tpu_v4(4, 4, 4), 64, 0, 384, 384 * 50),
-        (tpu_v5e(4, 4), 16, 0, 64, 64 * 50),
+        (tpu_v5e(4, 4), 16, 0, 48, 48 * 50),
+        (tpu_v5e(16, 16), 256, 0, 1024, 1024 * 50),
+        (tpu_v6e(8, 16), 128, 0, 2 * (8 * 16 + 7 * 16), 480 * 100),
+        (tpu7x(4, 4, 4), 64, 0, 384, 384 * 100),
+        (hgx_h200(2), 16, 10, 64, 32 * 450 + 32 * 50),
+        (hgx_b200(), 8, 1, 16, 16 * 900),
+        (gb200_nvl72(2), 144, 2 + 4, 576, 288 * 900 + 288 * 50),
+        (gb300_nvl72(), 72, 1, 144, 144 * 900),
+        (mi300x(), 8, 0, 56, 56 * 64),
+        (mi355x(2), 16, 8, 144, 112 * 76.8 + 32 * 50),
+        (aws_p4d(2), 16, 2 + 8 + 1, 80, 32 * 300 + 32 * 16 + 16 * 12.5),
+        (aws_p5(2), 16, 3, 64, 32 * 450 + 32 * 50),
+        (azure_ndv4(2), 16, 3, 64, 32 * 300 + 32 * 25),
+        (azure_ndv5(2), 16, 3, 64, 32 * 450 + 32 * 50),
+        (aws_trn2(), 16, 0, 64, 64 * 128),
+        (aws_trn2_ultraserver(), 64, 0, 384, 256 * 128 + 128 * 64),
+        (dgx_spark(2), 2, 0, 2, 2 * 25),
+        (dgx_spark(4), 4, 0, 8, 8 * 25),
         (tpu_v5p(4, 4, 4), 64, 0, 384, 384 * 100),
     ],
     ids=lambda value: getattr(value, "name", None),
@@ -141,7 +206,7 @@ def test_nvls_is_for_nvswitches_and_sharp_for_those_of_infiniband():
     assert not hgx_h100(3, nvls=True, sharp=True).plain
 
 
-@pytest.mark.parametrize("build", BOXES)
+@pytest.mark.parametrize("build", INFINIBAND)
 def test_sharp_leaves_nvswitches_and_nics_plain(build):
     network = build(3, sharp=True)
     middle = {name for name in network.labels if name.startswith(("infiniband", "rail"))}
@@ -150,9 +215,45 @@ def test_sharp_leaves_nvswitches_and_nics_plain(build):
     assert network.name.endswith(":3,sharp=yes")
 
 
-def test_only_h100_has_nvls():
+def test_who_has_nvls():
     """NVSwitches multiply and add from their third generation on, which is that of H100."""
-    assert [build.__name__ for build in BOXES if "nvls" in options(build)] == ["hgx_h100"]
+    able_ones = {build for build in BOXES if "nvls" in options(build)}
+    racks = {gb200_nvl72, gb300_nvl72}
+    assert able_ones == {hgx_h100, hgx_h200, hgx_b200, aws_p5, aws_p5e, azure_ndv5} | racks
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "wraps"),
+    [
+        ("v5p-8", (2, 2, 1), False),
+        ("v5p-128", (4, 4, 4), True),
+        ("v4-4096", (8, 16, 16), True),
+        ("v6e-64", (8, 8), False),
+        ("v6e-256", (16, 16), True),
+        ("v5litepod-16", (4, 4), False),
+        ("tpu7x-256", (4, 4, 8), True),
+    ],
+)
+def test_slices_by_name_wrap_round_where_they_are_whole(name, shape, wraps):
+    network = tpu(name)
+    assert network.shape == shape
+    longest = max(range(len(shape)), key=shape.__getitem__)
+    far = (shape[longest] - 1) * int(np.prod(shape[longest + 1 :]))
+    assert ((network.src == 0) & (network.dst == far)).any() == (wraps or shape[longest] == 2)
+    assert parse_topology(f"tpu:{name}") == network
+
+
+def test_slices_can_be_edited_and_must_exist():
+    assert speed(parse_topology("tpu:v6e-8,ici=7GB/s,wrap=yes"), 0, 3) == (7, 500)
+    with pytest.raises(TopologyError, match=r"v5p has no slice of 100; it has 8, 16"):
+        tpu("v5p-100")
+    with pytest.raises(TopologyError, match=r"no slice of TPUs such as v5p-128"):
+        parse_topology("tpu:v9-8")
+
+
+def test_a_rack_is_found_by_what_it_is_called():
+    with pytest.raises(TopologyError, match="there is no 'nvl72'; did you mean 'gb200' or 'gb300'"):
+        parse_topology("nvl72")
 
 
 def test_an_answer_is_yes_or_no():
@@ -213,7 +314,7 @@ def test_all_links_take_time_but_pcie_and_messages_over_nics_cost_some(build):
         for src, dst in zip(network.src, network.dst, strict=True)
     ]
     inside = [any(name.startswith(("npu", "nvswitch")) for name in pair) for pair in ends]
-    to_network = [any(name.startswith(("infiniband", "rail")) for name in pair) for pair in ends]
+    to_network = [any(name.startswith(("infiniband", "rail", "efa")) for name in pair) for pair in ends]
     for link, between in enumerate(to_network):
         assert inside[link] or between
         assert (network.gap[link] > 0) == between

@@ -6,7 +6,8 @@
     core          Topology, and the verbs on it
     paths         the diameter, and direct links in the place of switches
     generators    lines, rings, switches, their products, trees and dragonflies
-    machines      DGX, HGX, MI250 and TPU machines by name
+    machines      boxes and racks of NVIDIA and AMD, instances of clouds and slices of TPUs by name
+    edits         what has failed or changed, by number, name or wildcard
     language      all of the above in one line of text: torus:8x8x8@50GB/s,500ns
     documents     JSON and YAML, read into structs (with files, spec files and algorithms in JSON)
     files         YAML, JSON, edge lists and ASTRA-sim networks (loaded on first use, as it needs msgspec)
@@ -37,15 +38,32 @@ from pccl.topology.generators import (
 from pccl.topology.interchange import from_networkx, to_networkx
 from pccl.topology.language import ZooEntry, named_in, parse_topology, zoo
 from pccl.topology.machines import (
+    aws_p4d,
+    aws_p5,
+    aws_p5e,
+    aws_trn2,
+    aws_trn2_ultraserver,
+    azure_ndv4,
+    azure_ndv5,
     dgx1,
     dgx2,
     dgx_a100,
+    dgx_spark,
+    gb200_nvl72,
+    gb300_nvl72,
+    hgx_b200,
     hgx_h100,
+    hgx_h200,
     mi250,
+    mi300x,
+    mi355x,
     ndv2,
+    tpu,
+    tpu7x,
     tpu_v4,
     tpu_v5e,
     tpu_v5p,
+    tpu_v6e,
 )
 from pccl.topology.parts import Link, Switch
 
@@ -58,21 +76,35 @@ __all__ = [
     "Switch",
     "Topology",
     "ZooEntry",
+    "aws_p4d",
+    "aws_p5",
+    "aws_p5e",
+    "aws_trn2",
+    "aws_trn2_ultraserver",
+    "azure_ndv4",
+    "azure_ndv5",
     "dgx1",
     "dgx2",
     "dgx_a100",
+    "dgx_spark",
     "dragonfly",
     "fat_tree",
     "from_networkx",
     "fully_connected",
+    "gb200_nvl72",
+    "gb300_nvl72",
     "grid",
+    "hgx_b200",
     "hgx_h100",
+    "hgx_h200",
     "hypercube",
     "leaf_spine",
     "line",
     "load",
     "mesh",
     "mi250",
+    "mi300x",
+    "mi355x",
     "named_in",
     "ndv2",
     "parse_topology",
@@ -85,9 +117,12 @@ __all__ = [
     "topology_from_dict",
     "topology_to_dict",
     "torus",
+    "tpu",
+    "tpu7x",
     "tpu_v4",
     "tpu_v5e",
     "tpu_v5p",
+    "tpu_v6e",
     "zoo",
 ]
 

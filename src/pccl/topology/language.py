@@ -171,7 +171,13 @@ def _name(text: str) -> str:
 def _parse_one(text: str) -> Topology:
     name = _name(text)
     if name not in _ZOO:
-        near = " or ".join(map(repr, get_close_matches(name, _ZOO, n=3)))
+        # Also by what things are called: nvl72 is in the description of gb200.
+        about = [
+            entry.name
+            for entry in _ZOO.values()
+            if len(name) > 2 and name in entry.description.lower()
+        ]
+        near = " or ".join(map(repr, about[:3] or get_close_matches(name, _ZOO, n=3)))
         hint = f"did you mean {near}?" if near else f"known are {', '.join(_ZOO)}, and files"
         raise TopologyError(f"there is no {name!r}; {hint}")
     entry = _ZOO[name]
@@ -188,21 +194,23 @@ def _parse_one(text: str) -> Topology:
     return entry.build(*arguments, **keywords)
 
 
-def _read_arguments(entry: ZooEntry, text: str, keywords: Mapping[str, Any]) -> list[int]:
-    """The numbers after the colon; `keywords` may give some of them by name."""
+def _read_arguments(entry: ZooEntry, text: str, keywords: Mapping[str, Any]) -> list[Any]:
+    """What is after the colon, numbers or the name of a slice; `keywords` may give some of them by name."""
+    if entry.arguments == _SLICE:
+        return [text]
     numbers = [_positive(word) for word in text.split("x")] if text else []
     # The function itself says what it accepts, so that no second table could disagree with it. A
     # grid would accept nothing at all, too, but that is no grid.
     try:
         counts = inspect.signature(entry.build).bind(*numbers, **keywords).args
-        fits = all(numbers) and (len(counts) > 0 or entry.arguments == _BOXES)
+        fits = all(numbers) and (len(counts) > 0 or entry.arguments.startswith("["))
     except TypeError:
         fits = False
     if not fits:
         usage = f"{entry.name}:{entry.arguments}, for example {entry.example}"
         raise TopologyError(f"{text!r} does not describe a {entry.name}; write {usage}")
     # Refused before it is built, which would fill the memory.
-    if prod(counts) * (_MOST_IN_A_BOX if entry.arguments == _BOXES else 1) > _MOST_NPUS:
+    if prod(counts) * (_MOST_IN_A_BOX if entry.arguments.startswith("[") else 1) > _MOST_NPUS:
         raise TopologyError(f"this is beyond {_MOST_NPUS:,} NPUs")
     return numbers
 
@@ -233,7 +241,11 @@ def _read_options(entry: ZooEntry, texts: list[str]) -> dict[str, Any]:
 def _read_option(parameter: inspect.Parameter, text: str) -> Any:
     """The value of an option, or several values for the dimensions or levels of the network."""
     default = _usual(parameter)
-    read = _READERS.get(type(default), _count)
+    # What is None by default is left to the network; its annotation tells what it is.
+    annotation = str(parameter.annotation)
+    is_quantity = default is None and any(word in annotation for word in ("Bandwidth", "Time"))
+    kind = bool if "bool" in annotation else str if is_quantity else type(default)
+    read = _READERS.get(kind, _count)
     # The "/s" of a bandwidth parts nothing.
     values = [read(one, parameter.name, default) for one in re.split(r"/(?!s(?:/|$))", text)]
     if len(values) > 1 and "Sequence" not in str(parameter.annotation):
@@ -305,8 +317,13 @@ _SPEEDS = ("bandwidth", "latency", "gap")
 _EVERY_LINK = ("every link",)
 _EACH_DIMENSION = ("each dimension",)
 _BOXES = "[boxes]"
-_MOST_IN_A_BOX = 16
+_MOST_IN_A_BOX = 72
+_SLICE = "SLICE"
 _TPU = "bandwidth: Google's data sheets; latency: our assumption"
+_AS_H100 = "latency: as h100; gap: ConnectX-6"
+_EFA = "latency of EFA: our assumption; gap: ConnectX-6"
+_TRN2 = "bandwidth: AWS Neuron, Trn2 architecture; latency: our assumption"
+_AMD = "latency: RCCL's tuning, of NICs our assumption; gap: ConnectX-6"
 
 # fmt: off
 _ZOO = {entry.name: entry for entry in (
@@ -341,10 +358,40 @@ _ZOO = {entry.name: entry for entry in (
              "bandwidth: ForestColl; latency: NCCL's tuning; gap: ConnectX-6"),
     ZooEntry("h100", _BOXES, "HGX H100: 8 NPUs on an NVSwitch, 8 rails", "h100:4,nvls=yes", (), machines.hgx_h100,
              "NVSwitch: ASTRA-sim; latency of NICs: our assumption; gap: ConnectX-6"),
+    ZooEntry("h200", _BOXES, "HGX H200: 8 NPUs on an NVSwitch, 8 rails", "h200:4", (), machines.hgx_h200,
+             f"bandwidth: NVIDIA H200 data sheet; {_AS_H100}"),
+    ZooEntry("b200", _BOXES, "HGX B200: 8 NPUs on an NVSwitch, 8 rails", "b200:4", (), machines.hgx_b200,
+             f"bandwidth: NVIDIA DGX B200 data sheet; {_AS_H100}"),
+    ZooEntry("gb200", "[racks]", "GB200 NVL72: racks of 72 NPUs on an NVSwitch", "gb200:2", (), machines.gb200_nvl72,
+             f"bandwidth: NVIDIA GB200 NVL72 data sheet; {_AS_H100}"),
+    ZooEntry("gb300", "[racks]", "GB300 NVL72: racks of 72 NPUs on an NVSwitch", "gb300:2", (), machines.gb300_nvl72,
+             f"bandwidth: NVIDIA GB300 NVL72 data sheet; {_AS_H100}"),
+    ZooEntry("spark", _BOXES, "DGX Spark: a ring of boxes with one NPU each", "spark:3", (), machines.dgx_spark,
+             "bandwidth: NVIDIA DGX Spark data sheet; latency: our assumption; gap: ConnectX-6"),
+    ZooEntry("p4d", _BOXES, "AWS p4d.24xlarge: 8 A100 on an NVSwitch, 4 NICs", "p4d:2", (), machines.aws_p4d,
+             f"NICs: EC2 user guide, aws-ofi-nccl; rest as a100; {_EFA}"),
+    ZooEntry("p5", _BOXES, "AWS p5.48xlarge: 8 H100 on an NVSwitch, 32 NICs", "p5:2", (), machines.aws_p5,
+             f"bandwidth: NVIDIA H100 data sheet, EC2 user guide; {_EFA}"),
+    ZooEntry("p5e", _BOXES, "AWS p5e.48xlarge: 8 H200 on an NVSwitch, 32 NICs", "p5e:2", (), machines.aws_p5e,
+             f"bandwidth: NVIDIA H200 data sheet, EC2 user guide; {_EFA}"),
+    ZooEntry("ndv4", _BOXES, "Azure ND A100 v4: 8 A100 on an NVSwitch, 8 NICs", "ndv4:2", (), machines.azure_ndv4,
+             "NICs: Azure ND A100 v4 series; rest as a100"),
+    ZooEntry("ndv5", _BOXES, "Azure ND H100 v5: 8 H100 on an NVSwitch, 8 NICs", "ndv5:2", (), machines.azure_ndv5,
+             f"bandwidth: NVIDIA H100 data sheet, Azure ND H100 v5 series; {_AS_H100}"),
+    ZooEntry("trn2", _BOXES, "AWS trn2.48xlarge: 16 Trainium2 in a 4x4 torus", "trn2:2", (), machines.aws_trn2, _TRN2),
+    ZooEntry("trn2u", _BOXES, "Trn2 UltraServer: 64 Trainium2 in a 4x4x4 torus", "trn2u", (),
+             machines.aws_trn2_ultraserver, _TRN2),
     ZooEntry("mi250", _BOXES, "8 MI250: 16 dies joined by xGMI", "mi250:2", (), machines.mi250,
              "bandwidth: ForestColl; latency: RCCL's and NCCL's tuning; gap: ConnectX-6"),
+    ZooEntry("mi300x", _BOXES, "8 MI300X: every pair joined by xGMI, 8 rails", "mi300x:2", (), machines.mi300x,
+             f"bandwidth: AMD MI300X data sheet; {_AMD}"),
+    ZooEntry("mi355x", _BOXES, "8 MI355X: every pair joined by xGMI, 8 rails", "mi355x:2", (), machines.mi355x,
+             f"bandwidth: AMD MI355X data sheet; {_AMD}"),
+    ZooEntry("tpu", _SLICE, "a slice of TPUs by its name", "tpu:v5p-128", (), machines.tpu, _TPU),
     ZooEntry("tpu-v4", "AxBxC", "TPU v4: a 3D torus", "tpu-v4:4x4x4", (), machines.tpu_v4, _TPU),
     ZooEntry("tpu-v5e", "AxB", "TPU v5e: a 2D torus", "tpu-v5e:16x16", (), machines.tpu_v5e, _TPU),
     ZooEntry("tpu-v5p", "AxBxC", "TPU v5p: a 3D torus", "tpu-v5p:4x4x8", (), machines.tpu_v5p, _TPU),
+    ZooEntry("tpu-v6e", "AxB", "TPU v6e (Trillium): a 2D torus", "tpu-v6e:16x16", (), machines.tpu_v6e, _TPU),
+    ZooEntry("tpu7x", "AxBxC", "TPU7x (Ironwood): a 3D torus", "tpu7x:4x4x8", (), machines.tpu7x, _TPU),
 )}
 # fmt: on
