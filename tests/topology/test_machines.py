@@ -314,7 +314,9 @@ def test_all_links_take_time_but_pcie_and_messages_over_nics_cost_some(build):
         for src, dst in zip(network.src, network.dst, strict=True)
     ]
     inside = [any(name.startswith(("npu", "nvswitch")) for name in pair) for pair in ends]
-    to_network = [any(name.startswith(("infiniband", "rail", "efa")) for name in pair) for pair in ends]
+    to_network = [
+        any(name.startswith(("infiniband", "rail", "efa")) for name in pair) for pair in ends
+    ]
     for link, between in enumerate(to_network):
         assert inside[link] or between
         assert (network.gap[link] > 0) == between
