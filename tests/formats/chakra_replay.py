@@ -111,7 +111,11 @@ def replay(path: Path, topology: pccl.Topology, *, planned_links: bool = True) -
             route = values["pccl_route"] if planned_links else (links[ends],)
             if taken < len(route):
                 link = route[taken]
-                travel = int(transmission_time(values["comm_size"], topology.bandwidth[link]))
+                size = values["comm_size"]
+                # For a stand-in messages may be larger.
+                if planned_links:
+                    size = values.get("pccl_bytes", size)
+                travel = int(transmission_time(size, topology.bandwidth[link]))
                 latency = int(topology.latency[link])
                 start = max(time, free[link])
                 arrival = start + travel + latency

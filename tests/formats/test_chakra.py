@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +69,8 @@ def test_protocol_buffers_read_what_was_delivered(folder: Path, problem) -> None
         values = trace.values[rank, number]
         row = values["comm_tag"]
         assert (rank, peer) == (rank_of[sent.src[row]], rank_of[sent.dst[row]])
-        assert values["comm_size"] == algorithm.conditions.bytes[sent.chunk[row]]
+        size = values.get("pccl_bytes", values["comm_size"])
+        assert size == algorithm.conditions.bytes[sent.chunk[row]]
         assert (values["pccl_chunk"], values["pccl_reduce"]) == (sent.chunk[row], sent.reduce[row])
         assert trace.nodes[rank, number].name == f"chunk {sent.chunk[row]}"
         links = sent.links[sent.link_offsets[row] : sent.link_offsets[row + 1]]
@@ -136,10 +139,66 @@ def test_what_stands_beside_the_traces(folder: Path) -> None:
         metadata, (node,) = read_trace(folder / f"workload.{rank}.et")
         assert metadata.version
         assert node.type == COLLECTIVE
-        assert attributes(node) == {"is_cpu_op": False, "comm_type": 2, "comm_size": 4 * 2**20}
+        assert attributes(node) == {"is_cpu_op": False, "comm_type": 2, "comm_size": 2**20}
     assert json.loads((folder / "memory.json").read_text()) == {
         "memory-type": "NO_MEMORY_EXPANSION"
     }
+
+
+def run_script(folder: Path, *words: str, **names: str) -> str:
+    """What the script would start."""
+    return subprocess.run(
+        [folder / "run.sh", *words],
+        env={"PATH": os.environ["PATH"], "ASTRA_SIM": "echo"} | names,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+def test_a_script_runs_it_and_what_astra_sim_itself_does(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    facts = pccl.export(
+        pccl.synthesize(pccl.topology.ring(4), AllGather("4MiB"), effort="fast"), folder, "chakra"
+    )
+    assert facts["run"] == "run.sh, and with the word native what ASTRA-sim itself does"
+    assert json.loads((folder / "native.json").read_text()) == {
+        "scheduling-policy": "FIFO",
+        "preferred-dataset-splits": 1,
+        "all-gather-implementation": ["ring"],
+        "local-mem-bw": 50,
+    }
+    started = run_script(folder)
+    assert started == (
+        "--workload-configuration=workload --system-configuration=system.json "
+        "--network-configuration=network.yml --remote-memory-configuration=memory.json\n"
+    )
+    assert run_script(folder, "native") == started.replace("system.json", "native.json")
+
+
+@pytest.mark.parametrize(
+    ("topology", "collective"),
+    [
+        (pccl.topology.ring(4), AllGather("4kB", [0, 1])),
+        (pccl.topology.ring(4), Broadcast("4kB")),
+        (pccl.topology.mesh(2, 3), AllGather("6kB")),
+    ],
+)
+def test_nothing_native_to_compare_with(tmp_path: Path, topology: Topology, collective) -> None:
+    """Groups, other collectives and stand-ins: ASTRA-sim itself would do something else."""
+    out = tmp_path / "out"
+    export(pccl.synthesize(pccl.topology.ring(4), AllGather("4MiB"), effort="fast"), out)
+    export(pccl.synthesize(topology, collective, effort="fast"), out)
+    assert not (out / "native.json").exists()
+    assert "system.json" in run_script(out, "native")
+
+
+def test_the_script_asks_for_a_network(tmp_path: Path) -> None:
+    two = pccl.topology.switch_2d(2, 2, bandwidth="1GB/s")
+    export(pccl.synthesize(two, Broadcast("4kB"), effort="fast"), tmp_path / "out")
+    assert "--network-configuration=own.yml" in run_script(tmp_path / "out", NETWORK="own.yml")
+    with pytest.raises(subprocess.CalledProcessError):
+        run_script(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -165,6 +224,7 @@ def test_the_name_under_which_a_collective_runs(
     ("topology", "network"),
     [
         (pccl.topology.ring(5), "Ring"),
+        (pccl.topology.ring(2), "FullyConnected"),
         (pccl.topology.fully_connected(4), "FullyConnected"),
         (pccl.topology.switch(4), "Switch"),
     ],
@@ -187,10 +247,21 @@ def test_a_stand_in_for_networks_that_it_does_not_have(tmp_path: Path) -> None:
     assert result.finish == algorithm.duration
 
 
+def test_larger_messages_where_links_are_slower(tmp_path: Path) -> None:
+    """A stand-in has links that are all alike; DGX-1 has some that are twice as fast as others."""
+    dgx1 = pccl.topology.parse_topology("dgx1")
+    algorithm = pccl.synthesize(dgx1, AllGather("8MiB"), effort="fast")
+    export(algorithm, tmp_path / "out")
+    stand_in = pccl.topology.load(tmp_path / "out" / "network.yml")
+    assert np.all(stand_in.bandwidth == dgx1.bandwidth.max())
+    result = replay(tmp_path / "out", stand_in, planned_links=False)
+    assert result.finish == pytest.approx(algorithm.duration, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("topology", "text"),
     [
-        (Topology.from_links(2, [Link(0, 1, "1GB/s", "0ns"), Link(1, 0, "2GB/s", "0ns")]), "or different links"),
+        (Topology.from_links(2, [Link(0, 1, "1GB/s", "0ns"), Link(1, 0, "1GB/s", "1ns")]), "one latency"),
         (Topology.from_links(2, [Link(0, 1, "1GB/s", "0ns")] * 2), "no parallel"),
         (network(2, (0, 1), (1, 0), exclusive=True), "exclusive"),
         (pccl.topology.switch_2d(2, 2, bandwidth="1GB/s"), "one switch at most"),
@@ -303,6 +374,7 @@ def test_an_earlier_export_is_replaced(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == names | {
         "system.json",
         "memory.json",
+        "run.sh",
         "notes.txt",
     }
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

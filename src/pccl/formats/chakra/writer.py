@@ -2,20 +2,21 @@
 
 Every NPU is a rank with a file of its own, in which a node receives each message and a node sends it on; a send waits
 for what it needs by naming those nodes. Beside them stand the files that make ASTRA-sim run the algorithm: a workload
-of one collective, the settings of the system, and where there is one the network.
+of one collective, the settings of the system, a script, and where there is one the network.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pccl._arrays import Column as Values
-from pccl._arrays import Ints, take_rows
+from pccl._arrays import Floats, Ints, take_rows
 from pccl._files import replacing
 from pccl._version import __version__
 from pccl.algorithm import Algorithm
@@ -63,8 +64,27 @@ _RECEIVE = 6
 _COLLECTIVE = 7
 # Collectives that ASTRA-sim lets us implement; anything else goes under the name of the last.
 _KINDS = {"all-reduce": 0, "all-gather": 2, "reduce-scatter": 7, "all-to-all": 6}
-# Building blocks of networks in the order of preference: a ring of two is both of the first.
+# Building blocks of networks, the preferred first: two NPUs are both of these, but a ring of two breaks ASTRA-sim.
 _BLOCKS: dict[str, Any] = {"FullyConnected": fully_connected, "Ring": ring, "Switch": switch}
+# What ASTRA-sim itself runs on them, where there is a choice.
+_NATIVE = {"FullyConnected": "direct", "Ring": "ring", "Switch": "ring"}
+_SCRIPT = """\
+#!/bin/sh
+# Runs the algorithm in ASTRA-sim; ASTRA_SIM is the program of its congestion-aware backend.
+set -e
+cd "$(dirname "$0")"
+{choice}exec "${{ASTRA_SIM:-AstraSim_Analytical_Congestion_Aware}}" \\
+    --workload-configuration=workload \\
+    --system-configuration={system} \\
+    --network-configuration="{network}" \\
+    --remote-memory-configuration=memory.json
+"""
+_CHOICE = """\
+# With "native", what ASTRA-sim itself would do.
+system=system.json
+if [ "$1" = native ]; then system=native.json; fi
+"""
+_UNKNOWN = "${NETWORK:?there is no network.yml: say which file describes the network}"
 
 
 def write(
@@ -88,28 +108,39 @@ def write(
     kind = algorithm.collectives[0].kind
     carrier = kind if kind in _KINDS else "all-to-all"
     workload = _workload(algorithm, carrier)
-    network, about = _network(algorithm.topology)
-    system = {
-        "scheduling-policy": "FIFO",
-        "preferred-dataset-splits": 1,
-        f"{carrier}-implementation-custom": [TRACE],
-        "local-mem-bw": 50,
-    }
+    network = _network(algorithm.topology)
+    common = {"scheduling-policy": "FIFO", "preferred-dataset-splits": 1, "local-mem-bw": 50}
+    system = common | {f"{carrier}-implementation-custom": [TRACE]}
+    # Others than those of all NPUs, and several at once, are beyond its own algorithms.
+    alone = len(algorithm.collectives) == 1 and kind == carrier and network.is_same
+    everyone = len(algorithm.collectives[0].members(algorithm.topology.npus))
+    native = alone and everyone == algorithm.topology.num_npus
+    script = _SCRIPT.format(
+        choice=_CHOICE if native else "",
+        system="$system" if native else "system.json",
+        network="network.yml" if network.text else _UNKNOWN,
+    )
     files = {
-        "system.json": (json.dumps(system, indent=2) + "\n").encode(),
-        "memory.json": b'{"memory-type": "NO_MEMORY_EXPANSION"}\n',
+        "system.json": _json(system),
+        "memory.json": _json({"memory-type": "NO_MEMORY_EXPANSION"}),
+        "run.sh": script.encode(),
     }
-    if network:
-        files["network.yml"] = network.encode()
-    for rank, trace in enumerate(_traces(algorithm, sent, chain)):
+    if native:
+        files["native.json"] = _json(common | {f"{carrier}-implementation": [network.native]})
+    if network.text:
+        files["network.yml"] = network.text.encode()
+    for rank, trace in enumerate(_traces(algorithm, sent, network, chain)):
         files[f"{TRACE}.{rank}.et"] = trace
         files[f"{WORKLOAD}.{rank}.et"] = workload
     _write_folder(Path(path), files)
+    order = ", in the planned order on every link" if chain else ""
     return promised.facts | {
         "ranks": f"{algorithm.topology.num_npus:,}",
-        "messages": f"{len(sent):,}" + (", in the planned order on every link" if chain else ""),
+        "messages": f"{len(sent):,}{order}",
         "collective": f"{carrier}-implementation-custom in system.json",
-        "network": about,
+        "network": network.about,
+        "run": "run.sh"
+        + (", and with the word native what ASTRA-sim itself does" if native else ""),
     }
 
 
@@ -126,7 +157,7 @@ def _write_folder(path: Path, files: dict[str, bytes]) -> None:
         path.mkdir(exist_ok=True)
         earlier = (*path.glob(f"{TRACE}.*.et"), *path.glob(f"{WORKLOAD}.*.et"))
         # Ranks that this algorithm does not have would be run as well.
-        for old in (*earlier, path / "network.yml"):
+        for old in (*earlier, path / "network.yml", path / "native.json"):
             if old.name not in files:
                 old.unlink(missing_ok=True)
     except OSError as error:
@@ -134,14 +165,21 @@ def _write_folder(path: Path, files: dict[str, bytes]) -> None:
     for name, content in files.items():
         with replacing(path / name) as file:
             file.write(content)
+    (path / "run.sh").chmod(0o755)
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------
 
 
-def _traces(algorithm: Algorithm, sent: Deliveries, chain: bool) -> Iterator[bytes]:
+def _traces(
+    algorithm: Algorithm, sent: Deliveries, network: _Network, chain: bool
+) -> Iterator[bytes]:
     """Yield the files of all ranks, one after another."""
-    nodes = _Nodes(algorithm, sent, chain)
+    nodes = _Nodes(algorithm, sent, network, chain)
     count = algorithm.topology.num_npus
     head = _delimited(_metadata(algorithm))
     idle = _delimited(field(_ID, 1) + field(_NAME, "idle") + field(_TYPE, _COMPUTE))
@@ -171,14 +209,17 @@ class _Nodes:
     gate instead: a computation of no time that waits for the same as the send before it.
     """
 
-    def __init__(self, algorithm: Algorithm, sent: Deliveries, chain: bool) -> None:
+    def __init__(
+        self, algorithm: Algorithm, sent: Deliveries, network: _Network, chain: bool
+    ) -> None:
         topology = algorithm.topology
         rank_of = np.zeros(topology.num_devices, np.int64)
         rank_of[topology.npus] = np.arange(topology.num_npus)
         self.sent = sent
         self.src = rank_of[sent.src]
         self.dst = rank_of[sent.dst]
-        self.bytes = algorithm.conditions.bytes[sent.chunk]
+        self.real = algorithm.conditions.bytes[sent.chunk]
+        self.bytes = network.sizes_of(self.real, sent)
         self.input_offsets, self.inputs = sent.inputs()
         # The message before each one on the same link, or -1; and the messages that others wait for.
         self.before = np.full(len(sent), -1)
@@ -199,14 +240,16 @@ class _Nodes:
         sent = self.sent
         offsets, links = take_rows(sent.link_offsets, sent.links, rows)
         route = grouped(numbers(1, links), np.diff(offsets))
-        return concat(
-            *self._head(_SEND, rows),
-            *self._waits(rows),
-            *self._envelope("comm_dst", self.dst, rows),
+        about = [
             _attribute("pccl_chunk", numbers(_INT64, sent.chunk[rows])),
             _attribute("pccl_reduce", numbers(_BOOL, sent.reduce[rows])),
             _attribute("pccl_route", messages(_INT64_LIST, route)),
-        )
+        ]
+        # What is really sent, where the network is a stand-in with faster links.
+        if self.real is not self.bytes:
+            about.append(_attribute("pccl_bytes", numbers(_INT64, self.real[rows])))
+        envelope = self._envelope("comm_dst", self.dst, rows)
+        return concat(*self._head(_SEND, rows), *self._waits(rows), *envelope, *about)
 
     def gates(self, rows: Ints) -> Column:
         """Nodes that wait for the same as the sends of these messages."""
@@ -259,8 +302,11 @@ def _delimited(content: bytes) -> bytes:
 
 
 def _workload(algorithm: Algorithm, carrier: str) -> bytes:
-    """Return one collective; how large it is matters only to the statistics of ASTRA-sim."""
+    """Return one collective; how large it is matters only to what ASTRA-sim itself would do."""
     size = max(int(collective.size) for collective in algorithm.collectives)
+    # Ours is what everybody has in the end, ASTRA-sim's what everybody begins with.
+    if carrier == "all-gather":
+        size //= len(algorithm.collectives[0].members(algorithm.topology.npus))
     values = {
         "is_cpu_op": field(_BOOL, 0),
         "comm_type": field(_INT64, _KINDS[carrier]),
@@ -272,39 +318,81 @@ def _workload(algorithm: Algorithm, carrier: str) -> bytes:
     return _delimited(field(1, _SCHEMA)) + _delimited(node)
 
 
-def _network(topology: Topology) -> tuple[str, str]:
-    """Return the text of the network file, empty if there is none, and a line about it for people.
+@dataclass(frozen=True)
+class _Network:
+    """A network for ASTRA-sim's backend that knows congestion.
 
-    ASTRA-sim's backend that knows congestion has one dimension, with links that are all alike.
+    Attributes
+    ----------
+    text
+        The content of its file; empty if there is none.
+    about
+        A line about it for people.
+    native
+        What ASTRA-sim itself runs there.
+    is_same
+        Whether it is the very network.
+    slowness
+        Per link, how many times as long as in the file it takes: larger messages make up for that.
+    """
+
+    text: str
+    about: str
+    native: str = ""
+    is_same: bool = False
+    slowness: Floats | None = None
+
+    def sizes_of(self, sizes: Ints, sent: Deliveries) -> Ints:
+        """How large messages of these sizes are there."""
+        if self.slowness is None:
+            return sizes
+        link = sent.links[sent.link_offsets[:-1]]
+        larger: Ints = np.ceil(sizes * self.slowness[link]).astype(np.int64)
+        return larger
+
+
+def _network(topology: Topology) -> _Network:
+    """Return what ASTRA-sim's backend has for a network: one dimension, with links that are all alike.
 
     Where every message takes one link, a network in which everybody is joined to everybody keeps the same times: those
-    of its links that are not there in truth are not used.
+    of its links that are not there in truth are not used. So do messages that are larger where links are slower.
     """
-    alike = len(np.unique(topology.latency)) == 1 and len(np.unique(topology.bandwidth)) == 1
     parallel = _ends(topology).shape[1] < topology.num_links
-    if topology.num_npus < 2 or not alike or np.any(topology.exclusive) or parallel:
-        return "", "none: ASTRA-sim's has no parallel, exclusive or different links"
+    one_latency = len(np.unique(topology.latency)) == 1
+    if topology.num_npus < 2 or not one_latency or np.any(topology.exclusive) or parallel:
+        return _Network("", "none: ASTRA-sim's has no parallel or exclusive links, and one latency")
     count = topology.num_npus
     links = {"FullyConnected": count * (count - 1), "Switch": 2 * count}
+    fastest = int(topology.bandwidth.max())
+    alike = bool(np.all(topology.bandwidth == fastest))
     for name, make in _BLOCKS.items():
         # Not built in vain: it may be very large.
-        fits = topology.num_links == links.get(name, topology.num_links)
+        fits = alike and topology.num_links == links.get(name, topology.num_links)
         if fits and np.array_equal(_ends(topology), _ends(make(count))):
-            about = "the same network"
-            break
-    else:
-        if len(topology.switches):
-            return "", "none: ASTRA-sim's has one switch at most, which joins all NPUs"
-        name = "FullyConnected"
-        about = "a stand-in that has all links of this network, and more that are not used"
+            text = _text(name, count, fastest, int(topology.latency[0]))
+            return _Network(text, "network.yml, the same network", _NATIVE[name], is_same=True)
+    if len(topology.switches):
+        return _Network("", "none: ASTRA-sim's has one switch at most, which joins all NPUs")
+    text = _text("FullyConnected", count, fastest, int(topology.latency[0]))
+    about = "network.yml, a stand-in that has all links of this network, and more that are not used"
+    if alike:
+        return _Network(text, about)
+    # In double precision, since both are far below 2**53.
+    slowness = fastest / topology.bandwidth
+    return _Network(
+        text, f"{about}; messages over slower links are larger instead", slowness=slowness
+    )
+
+
+def _text(name: str, count: int, bandwidth: int, latency: int) -> str:
+    """The content of the file."""
     lines = {
         "topology": name,
         "npus_count": count,
-        "bandwidth": BytesPerSecond(topology.bandwidth[0]) / 2**30,
-        "latency": Picoseconds(topology.latency[0]) / 1000,
+        "bandwidth": BytesPerSecond(bandwidth) / 2**30,
+        "latency": Picoseconds(latency) / 1000,
     }
-    text = "".join(f"{key}: [ {value} ]\n" for key, value in lines.items())
-    return text, f"network.yml, {about}"
+    return "".join(f"{key}: [ {value} ]\n" for key, value in lines.items())
 
 
 def _ends(topology: Topology) -> Values:
