@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pccl
-from pccl.analysis.baselines import multitree, rings
-from pccl.analysis.baselines.workload import UnsupportedError, Workload
+from pccl.schemes import multitree, rings
+from pccl.schemes.workload import UnsupportedError, Workload
 from tests.algorithm.reference import is_correct
 from tests.strategies import collectives, groups, networks
 

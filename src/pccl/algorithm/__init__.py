@@ -3,6 +3,7 @@
 bound     what a lower bound says: an algorithm knows the one that was proven with it
 core      Algorithm, its transfers and its provenance
 holding   for how long links are held, interval by interval
+queues    starting them first come, first served, or the oldest first
 stays     how long chunks stay in switches with finite buffers
 storage   the .pccl file
 timing    starting transfers anew, as early as the planned order lets them

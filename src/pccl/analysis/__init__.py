@@ -3,7 +3,6 @@
 baselines   what people have today
 each        each_collective(): collectives that run at the same time, one by one
 comparison  compare(): ours beside baselines and the bound; bandwidths as nccl-tests defines them
-queues      first come, first served, or the oldest first
 simulator   simulate(): an algorithm run from its dependencies alone
 sweep       sweep(): the comparison at many sizes
 """

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from pccl._arrays import Floats, Indices, Ints
 from pccl.algorithm import Algorithm
 from pccl.algorithm.holding import held_time
+from pccl.algorithm.queues import first_come_starts
 from pccl.algorithm.timing import planned_starts, times_of
-from pccl.analysis.queues import first_come_starts
 from pccl.errors import PcclError, TopologyError
 from pccl.network import LONGEST
 from pccl.topology import Topology

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from pccl._arrays import Ints, inverse, take_rows
-from pccl.analysis.baselines.dimensions import Grid
-from pccl.analysis.baselines.sends import Sends, Trees, lay_trees
-from pccl.analysis.baselines.tree_kernels import improve_tour
-from pccl.analysis.baselines.workload import UnsupportedError, Workload
+from pccl.schemes.dimensions import Grid
+from pccl.schemes.sends import Sends, Trees, lay_trees
+from pccl.schemes.tree_kernels import improve_tour
+from pccl.schemes.workload import UnsupportedError, Workload
 
 # Passes over all pairs of places; on a thousand NPUs that is a fraction of a second.
 PASSES = 30

@@ -1,4 +1,4 @@
-"""Compiled loops of the baselines: trees laid over paths of links, trees grown together, and good rings."""
+"""Compiled loops of the schemes: trees laid over paths of links, trees grown together, and good rings."""
 
 from __future__ import annotations
 

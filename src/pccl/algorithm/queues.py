@@ -1,4 +1,4 @@
-"""First come, first served: what the links and switches of the simulator have queues for."""
+"""First come, first served, or the oldest first: links and switches with queues."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import numpy as np
 
 from pccl._arrays import Ints, offsets_by_owner
 from pccl.algorithm import Transfers
-from pccl.algorithm.stays import find_stays
-from pccl.algorithm.timing import Times, find_followers, find_inputs
-from pccl.algorithm.timing_kernels import Inputs
-from pccl.analysis.queue_kernels import (
+from pccl.algorithm.queue_kernels import (
     SENT,
     Backlog,
     Queues,
@@ -17,6 +14,9 @@ from pccl.analysis.queue_kernels import (
     serve_first_come,
     serve_oldest_first,
 )
+from pccl.algorithm.stays import find_stays
+from pccl.algorithm.timing import Times, find_followers, find_inputs
+from pccl.algorithm.timing_kernels import Inputs
 from pccl.errors import InfeasibleError
 from pccl.topology import Topology
 

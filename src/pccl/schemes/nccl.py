@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from pccl._arrays import Bools, Ints
-from pccl.analysis.baselines.channels import Boxes, Load, boxes_of, rings_of
-from pccl.analysis.baselines.sends import Sends, Trees, lay_trees
-from pccl.analysis.baselines.textbook import binary_parents, depths
-from pccl.analysis.baselines.workload import UnsupportedError, Workload
+from pccl.schemes.channels import Boxes, Load, boxes_of, rings_of
+from pccl.schemes.sends import Sends, Trees, lay_trees
+from pccl.schemes.textbook import binary_parents, depths
+from pccl.schemes.workload import UnsupportedError, Workload
 from pccl.topology.parts import SWITCH
 
 

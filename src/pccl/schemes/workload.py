@@ -1,4 +1,4 @@
-"""What a baseline starts from: one collective, the members of its group, and fixed routes between them.
+"""What a scheme starts from: one collective, the members of its group, and fixed routes between them.
 
 Routes go by dimensions on grids, otherwise the way that takes least time without traffic.
 """
@@ -20,7 +20,7 @@ from pccl.topology.core import transmission_time
 
 
 class UnsupportedError(PcclError):
-    """A baseline cannot do this; `reason` says why, in words that follow its name."""
+    """A scheme cannot do this; `reason` says why, in words that follow its name."""
 
     def __init__(self, reason: str, name: str = "") -> None:
         super().__init__(f"the baseline {name!r} {reason}" if name else reason)

@@ -1,12 +1,13 @@
 """From logical sends to timed transfers: routed over the links, repeated for all pieces, and timed by contention.
 
-A transfer waits for the one that brings its chunk by the way the baseline intends, even where the chunk happens to pass
+A transfer waits for the one that brings its chunk by the way the scheme intends, even where the chunk happens to pass
 by earlier: a ring through a switch stays a ring. Links serve first come, first served.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,12 +16,11 @@ from pccl._arrays import Bools, Indices, Ints, offsets_of, take_rows
 from pccl.algorithm import Algorithm, Transfers
 from pccl.algorithm.timing import Times, times_of
 from pccl.algorithm.timing_kernels import Inputs
-from pccl.analysis.baselines import tree_kernels as kernels
-from pccl.analysis.baselines.workload import Paths, Workload
-from pccl.analysis.queues import first_come_starts
 from pccl.collective import Collective, compile_conditions
 from pccl.errors import InfeasibleError
 from pccl.network import LONGEST
+from pccl.schemes import tree_kernels as kernels
+from pccl.schemes.workload import Paths, Workload
 from pccl.topology import Topology
 
 # When transfers start, given what each waits for.
@@ -60,16 +60,38 @@ class Trees(NamedTuple):
     paths: Paths | None = None
 
 
-def contend(
-    plan: Callable[[Workload], Sends],
-    topology: Topology,
-    collectives: Sequence[Collective],
-    *services: Service,
-) -> Algorithm:
-    """Plan each collective by itself; then all contend for the links.
+@dataclass(frozen=True)
+class Laid:
+    """Transfers of all collectives before they are timed, in the order of the list; and what each waits for."""
 
-    These serve first come, first served, unless other ways are given: then the best of them counts.
-    """
+    collectives: tuple[Collective, ...]
+    transfers: Transfers
+    inputs: Inputs
+
+    def __len__(self) -> int:
+        return len(self.transfers)
+
+    @property
+    def busiest(self) -> int:
+        """For how long the link that carries most is held: all of it takes longer."""
+        return int(self.transfers.link_busy.max(initial=0))
+
+    def timed(self, *services: Service) -> Algorithm:
+        """All contend for the links; of several ways to serve them, the best counts."""
+        t = self.transfers
+        times = times_of(t, t.topology, t.transmission)
+        starts = [serve(t, t.topology, times, self.inputs) for serve in services]
+        start = min(starts, key=lambda start: int((start + times.travel).max(initial=0)))
+        return Algorithm.build(
+            t.topology, self.collectives, t.chunk, t.link, start, t.reduce,
+            follows=t.follows, conditions=t.conditions,
+        )  # fmt: skip
+
+
+def lay(
+    plan: Callable[[Workload], Sends], topology: Topology, collectives: Sequence[Collective]
+) -> Laid:
+    """Plan each collective by itself."""
     conditions = compile_conditions(topology, collectives)
     parts = []
     chunks = 0
@@ -92,14 +114,7 @@ def contend(
     transfers = Transfers(topology, conditions, *columns, np.full(len(order), -1, np.int32))
     follows = np.where(transfers.passes_on, inputs.newest, -1)
     transfers = Transfers(topology, conditions, *columns, follows.astype(np.int32))
-    times = times_of(transfers, topology, transfers.transmission)
-    starts = [
-        serve(transfers, topology, times, inputs) for serve in services or (first_come_starts,)
-    ]
-    start = min(starts, key=lambda start: int((start + times.travel).max(initial=0)))
-    return Algorithm.build(
-        topology, collectives, chunk, link, start, reduce, follows=follows, conditions=conditions
-    )
+    return Laid(tuple(collectives), transfers, inputs)
 
 
 def lay_walks(workload: Workload, stops: Ints, chunk: Ints, walk: Ints) -> Sends:

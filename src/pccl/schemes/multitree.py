@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from pccl._arrays import Ints
-from pccl.analysis.baselines import tree_kernels as kernels
-from pccl.analysis.baselines.sends import Sends, Trees, lay_trees
-from pccl.analysis.baselines.workload import Paths, Workload, follow, shortest
 from pccl.errors import InfeasibleError
 from pccl.network import NEVER
+from pccl.schemes import tree_kernels as kernels
+from pccl.schemes.sends import Sends, Trees, lay_trees
+from pccl.schemes.workload import Paths, Workload, follow, shortest
 
 
 def multitree(workload: Workload) -> Sends:

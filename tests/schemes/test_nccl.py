@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pccl
-from pccl.analysis.baselines.channels import boxes_of, rings_of
-from pccl.analysis.baselines.nccl import _double_tree
-from pccl.analysis.baselines.workload import UnsupportedError, Workload
+from pccl.schemes.channels import boxes_of, rings_of
+from pccl.schemes.nccl import _double_tree
+from pccl.schemes.workload import UnsupportedError, Workload
 from pccl.topology import Link, Switch, Topology, parse_topology
 
 NCCL = ("nccl-ring", "nccl-tree", "nvls")

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pccl._arrays import Floats, Ints, take_rows
-from pccl.analysis.baselines.dimensions import Grid
-from pccl.analysis.baselines.rings import best_tour, improved, nearest_first
-from pccl.analysis.baselines.workload import Paths, UnsupportedError, Workload
 from pccl.collective import Broadcast
+from pccl.schemes.dimensions import Grid
+from pccl.schemes.rings import best_tour, improved, nearest_first
+from pccl.schemes.workload import Paths, UnsupportedError, Workload
 from pccl.topology import Topology
 from pccl.topology.parts import SWITCH
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pccl._arrays import Ints
-from pccl.analysis.baselines.sends import Sends, Trees, lay_trees, lay_walks
-from pccl.analysis.baselines.workload import UnsupportedError, Workload
 from pccl.network import no_way
+from pccl.schemes.sends import Sends, Trees, lay_trees, lay_walks
+from pccl.schemes.workload import UnsupportedError, Workload
 
 
 def direct(workload: Workload) -> Sends:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pccl._arrays import Column, Ints
-from pccl.analysis.baselines.sends import Sends, Trees, lay_trees, lay_walks
-from pccl.analysis.baselines.workload import UnsupportedError, Workload
+from pccl.schemes.sends import Sends, Trees, lay_trees, lay_walks
+from pccl.schemes.workload import UnsupportedError, Workload
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,167 @@
+"""Baselines: what people have today, so that everyone can ask "faster than what I have?".
+
+They are the schemes as they are, and our own synthesis for each group alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pccl.algorithm import Algorithm, Provenance
+from pccl.analysis.simulator import simulate
+from pccl.collective import COLLECTIVES, Collective
+from pccl.errors import PcclError
+from pccl.schemes import SCHEMES, Scheme, UnsupportedError
+from pccl.schemes.registry import COPIES, ROOTED, SHARED, check_support
+from pccl.synthesis import synthesize
+from pccl.synthesis.chunking import cut
+from pccl.topology import Topology
+from pccl.topology.parts import ABSENT
+
+__all__ = ["Baseline", "UnsupportedError", "baseline", "baselines", "find_baseline"]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One way in which collectives are run today.
+
+    Attributes
+    ----------
+    name, description
+        What to ask for, and what it does.
+    kinds
+        The collectives that it supports.
+    scheme
+        How it is done; None for our own synthesis.
+    needs
+        What it asks of groups or networks; empty if any will do.
+    today
+        The collectives that NCCL runs this way.
+    on_request
+        Whether a comparison leaves it out unless it is named.
+    """
+
+    name: str
+    description: str
+    kinds: frozenset[str]
+    scheme: Scheme | None = field(default=None, repr=False)
+    needs: str = ""
+    today: frozenset[str] = frozenset()
+    on_request: bool = False
+
+    @property
+    def synthesizes(self) -> bool:
+        """Whether it searches for an algorithm, which takes longer."""
+        return self.scheme is None
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether it chooses a number of chunks by itself where that is left open."""
+        return self.scheme is not None and self.scheme.pipelined
+
+    def check(self, topology: Topology, collectives: Sequence[Collective]) -> None:
+        """Refuse collectives of another kind, and switches with limits."""
+        check_support(self.name, self.kinds, topology, collectives)
+
+    def run(self, topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
+        """Run the collectives this way; raises `UnsupportedError` where that is not possible."""
+        self.check(topology, collectives)
+        if self.scheme is None:
+            algorithm = _confined(topology, collectives)
+        else:
+            algorithm = self.scheme.run(topology, collectives)
+        order = "fifo or oldest first" if self.pipelined else "fifo"
+        return replace(algorithm, provenance=Provenance(f"baseline {self.name}, timed by {order}"))
+
+
+# NCCL has no algorithms for these but sends and receives.
+_PAIRWISE = COPIES - {"all-gather", "broadcast"}
+# What NCCL runs, and for which collectives.
+_TODAY = {
+    "nccl-ring": SHARED | ROOTED,
+    "nccl-tree": frozenset({"all-reduce"}),
+    "nvls": SHARED,
+    "direct": _PAIRWISE,
+}
+_ON_REQUEST = {"direct-ascending"}
+
+
+def _of_scheme(scheme: Scheme) -> Baseline:
+    today = _TODAY.get(scheme.name, frozenset())
+    asked = scheme.name in _ON_REQUEST
+    about = (scheme.name, scheme.description, scheme.kinds, scheme, scheme.needs)
+    return Baseline(*about, today, asked)
+
+
+_BASELINES = (
+    *map(_of_scheme, SCHEMES),
+    Baseline(
+        "confined",
+        "our synthesis on the devices of each group alone",
+        frozenset(COLLECTIVES),
+        needs="groups that are connected by themselves",
+    ),
+)
+
+
+def baselines() -> tuple[Baseline, ...]:
+    """All baselines, with the kinds of collectives and the groups that each supports.
+
+    Examples
+    --------
+    >>> [baseline.name for baseline in baselines()]  # doctest: +NORMALIZE_WHITESPACE
+    ['nccl-ring', 'nccl-tree', 'nvls', 'direct', 'direct-ascending', 'ring', 'best-ring',
+     'halving-doubling', 'double-tree', 'bruck', 'hierarchical', 'multitree', 'confined']
+    >>> [baseline.needs for baseline in baselines() if baseline.name == "halving-doubling"]
+    ['a power of two NPUs per group']
+    """
+    return _BASELINES
+
+
+def find_baseline(name: str) -> Baseline:
+    """Return the baseline of that name."""
+    known = {entry.name: entry for entry in _BASELINES}
+    if name not in known:
+        raise PcclError(f"there is no baseline {name!r}; there are {', '.join(known)}")
+    return known[name]
+
+
+def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorithm:
+    """Run the collectives the way a baseline would.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> mesh = pccl.topology.mesh(4, 4, bandwidth="50GiB/s", latency="500ns")
+    >>> pccl.baseline("best-ring", mesh, pccl.AllGather(size="16MiB"))
+    Algorithm(all-gather on mesh:4x4: 240 transfers, 300.47 us)
+    """
+    return find_baseline(name).run(topology, collectives)
+
+
+def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
+    """Synthesize for each group on its own devices alone; then all contend for the links, first come, first served."""
+    # Left open, synthesis would choose a number of chunks for each group, and the conditions of all
+    # would not be those of this list.
+    collectives = cut(collectives, 1)
+    columns = []
+    chunks = 0
+    rows = 0
+    for collective in collectives:
+        # Switches belong to no group and serve all of them.
+        network = topology.restrict([*collective.members(topology.npus), *topology.switches])
+        inside = network.kind != ABSENT
+        # The restricted network counts only the links that it has.
+        links = np.flatnonzero(inside[topology.src] & inside[topology.dst])
+        own = synthesize(network, collective, verify=False).transfers
+        chunk = own.chunk.astype(np.int64) + chunks
+        follows = np.where(own.follows >= 0, own.follows + rows, -1)
+        columns.append((chunk, links[own.link], own.start, own.reduce, follows))
+        chunks += len(own.conditions)
+        rows += len(own)
+    *joined, follows = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    algorithm = Algorithm.build(topology, collectives, *joined, follows=follows)
+    return simulate(algorithm, "fifo").to_algorithm()
