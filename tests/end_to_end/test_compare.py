@@ -51,7 +51,7 @@ def test_baselines_that_do_not_apply_are_left_out_and_named():
     result = json.loads(run(*task, "--json").stdout)
     names = [row["algorithm"] for row in result["rows"]]
     assert names == [
-        "pccl", "nccl-ring", "nccl-tree", "confined", "ring", "best-ring", "double-tree", "multitree", "bound",
+        "pccl", "nccl-ring", "nccl-tree", "ring", "best-ring", "double-tree", "multitree", "bound",
     ]  # fmt: skip
     assert result["left_out"] == {
         "nvls": "needs a switch that multiplies and adds in every box, as in h100:4,nvls=yes; ring:6 has none",

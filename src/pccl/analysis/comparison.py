@@ -129,7 +129,8 @@ def compare(
     algorithm
         Ours, or any other.
     baselines
-        Names of baselines to run; None for all, but for those that are only run on request. Those that do not apply
+        Names of baselines to run; None for all, but for those that are only run on request, and for our own synthesis
+        on the devices of each group alone, if these are all. Those that do not apply
         get a row that says why. Those shaped like NCCL choose into how many chunks to cut the data; others are run
         with data cut as ours are and with data that are not cut at all, and the faster counts.
     bound
@@ -151,7 +152,7 @@ def compare(
     >>> compare(algorithm, ["ring", "nccl-ring"]).today.name
     'nccl-ring'
     """
-    chosen = tuple(entry for entry in all_baselines() if not entry.on_request)
+    chosen = tuple(entry for entry in all_baselines() if _is_of_interest(entry, algorithm))
     if baselines is not None:
         chosen = tuple(find_baseline(name) for name in dict.fromkeys(baselines))
         # Whoever names baselines wants them, however long they take.
@@ -171,6 +172,16 @@ def compare(
         bound_row = _row(ours, "bound", proven.reason, proven.value)
     own_row = _row(ours, "pccl", ours.provenance.method, ours.duration, ours)
     return Comparison(ours, own_row, tuple(rows), bound_row)
+
+
+def _is_of_interest(entry: Baseline, ours: Algorithm) -> bool:
+    """Whether to run a baseline that nobody has named."""
+    npus = ours.topology.npus
+    # Our synthesis on the devices of each group alone is our synthesis, if these are all.
+    is_ours = entry.synthesizes and all(
+        len(one.members(npus)) == len(npus) for one in ours.collectives
+    )
+    return not entry.on_request and not is_ours
 
 
 def _baseline_row(ours: Algorithm, entry: Baseline, quick: bool) -> ComparisonRow:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from pccl.algorithm import Algorithm
 from pccl.algorithm.queues import first_come_starts, oldest_first_starts
 from pccl.collective import COLLECTIVES, Collective
-from pccl.errors import InfeasibleError
+from pccl.errors import InternalError
 from pccl.network import NEVER
 from pccl.schemes.dimensions import hierarchical
 from pccl.schemes.multitree import multitree
@@ -29,6 +30,17 @@ from pccl.topology import Topology
 LEAST_GAIN = 0.005
 # More transfers than this are not tried; that keeps a scheme below a second.
 MOST_TRANSFERS = 150_000
+# Smaller pieces are not made either: in one step the 512 threads of a channel of NCCL move 8 bytes each.
+LEAST_PIECE = 4096
+# No duration is as long as this.
+FOREVER = int(NEVER)
+
+
+class Tried(NamedTuple):
+    """What came of a scheme: the best that took less than was asked for, and how many transfers it took to find out."""
+
+    algorithm: Algorithm | None
+    transfers: int
 
 
 @dataclass(frozen=True)
@@ -64,48 +76,55 @@ class Scheme:
         """Run the collectives this way; raises `UnsupportedError` where that is not possible."""
         self.check(topology, collectives)
         try:
-            found = self.faster(topology, collectives, int(NEVER))
+            found = self.try_for(topology, collectives).algorithm
         except UnsupportedError as error:
             raise UnsupportedError(error.reason, self.name) from None
         if found is None:
-            raise InfeasibleError(f"{self.name} takes longer than anything on {topology.name}")
+            raise InternalError(f"{self.name} takes longer than anything on {topology.name}")
         return found
 
-    def faster(
+    def try_for(
         self,
         topology: Topology,
         collectives: Sequence[Collective],
-        duration: int,
+        duration: int = FOREVER,
         most: int = MOST_TRANSFERS,
-    ) -> Algorithm | None:
-        """Run the collectives this way if that takes less than a duration; None if it does not.
+    ) -> Tried:
+        """Run the collectives this way as long as that may take less than a duration.
 
         Where the number of chunks is left open, a pipelined scheme doubles it for as long as that helps, and as long as
         there are not more than `most` transfers.
         """
         best = None
+        before = None
+        tried = 0
         pieces = 1
         vain = 0
         while vain < 2:
             cut = collectives
             if self.pipelined:
                 cut = [one if one.chunks else replace(one, chunks=pieces) for one in collectives]
+            is_cut = not self.pipelined or all(one.chunks for one in collectives)
             laid = lay(self.plan, topology, cut)
-            # Cutting does not make the busiest link any less busy.
-            if laid.busiest >= duration:
+            tried += len(laid)
+            if laid.least(any_cut=not is_cut) >= duration:
                 break
+            tried += len(laid) * len(self._services)
             found = laid.timed(*self._services)
-            if best is None or found.duration < best.duration * (1 - LEAST_GAIN):
+            if before is None or found.duration < before * (1 - LEAST_GAIN):
                 best = found
                 vain = 0
             else:
                 # One doubling may be in vain where it takes two to fill all channels.
                 vain += 1
-            is_cut = not self.pipelined or all(one.chunks for one in collectives)
-            if is_cut or 2 * len(laid) > most:
+            before = int(found.duration)
+            too_small = laid.transfers.conditions.bytes.max(initial=0) < 2 * LEAST_PIECE
+            if is_cut or too_small or 2 * len(laid) > most:
                 break
             pieces *= 2
-        return best if best is not None and best.duration < duration else None
+        if best is not None and best.duration >= duration:
+            best = None
+        return Tried(best, tried)
 
     @property
     def _services(self) -> tuple[Service, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from pccl._arrays import Bools, Indices, Ints, offsets_of, take_rows
 from pccl.algorithm import Algorithm, Transfers
 from pccl.algorithm.timing import Times, times_of
-from pccl.algorithm.timing_kernels import Inputs
+from pccl.algorithm.timing_kernels import Inputs, serve_as_planned
 from pccl.collective import Collective, compile_conditions
 from pccl.errors import InfeasibleError
 from pccl.network import LONGEST
@@ -71,10 +71,22 @@ class Laid:
     def __len__(self) -> int:
         return len(self.transfers)
 
-    @property
-    def busiest(self) -> int:
-        """For how long the link that carries most is held: all of it takes longer."""
-        return int(self.transfers.link_busy.max(initial=0))
+    def least(self, any_cut: bool = False) -> int:
+        """What all of it takes at least: the busiest link, or the longest way, as if nothing else were under way.
+
+        With `any_cut`, however small the pieces are that data are cut into: then only latency counts.
+        """
+        t = self.transfers
+        travel = t.topology.latency[t.link]
+        if not any_cut:
+            travel = travel + t.transmission
+        held, free, start, arrival = np.zeros((4, len(t)), np.int64)
+        # As if each had a link of its own, which is always free.
+        own_link = t.start.astype(np.int32)
+        serve_as_planned(t.start, own_link, self.inputs, held, travel, free, start, arrival)
+        # Small pieces may be shared out among more links.
+        busiest = 0 if any_cut else int(t.link_busy.max(initial=0))
+        return max(busiest, int(arrival.max(initial=0)))
 
     def timed(self, *services: Service) -> Algorithm:
         """All contend for the links; of several ways to serve them, the best counts."""

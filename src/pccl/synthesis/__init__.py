@@ -1,6 +1,8 @@
 """How it is found: conditions in, one table of routed and timed transfers, algorithms out.
 
 synthesize   synthesize(): the public entry
+fitting      plans that runtimes can take
+known        schemes that others run, where they are faster
 search       phases over a budget and the best so far
 incumbent    the best so far, and the log
 budget       how much to try, and what is left of it

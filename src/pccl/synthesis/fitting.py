@@ -1,5 +1,7 @@
 """Plans that runtimes can take: a search, and if a runtime has no room for its best, another with fewer chunks.
 
+Where a known scheme is faster than what was found, that is taken.
+
 For a runtime that is named, the best is what takes least time there, as messages between NPUs. If none is named, a plan
 that suits all of them is preferred to the best if it takes hardly longer.
 """
@@ -8,17 +10,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pccl.bounds import Bound
+from pccl.algorithm import Algorithm, Bound
 from pccl.collective import Collective
 from pccl.errors import InfeasibleError, PcclError
 from pccl.settings import Settings
 from pccl.synthesis.chunking import cut, pieces_of
-from pccl.synthesis.incumbent import Log
+from pccl.synthesis.incumbent import Entry, Log
+from pccl.synthesis.known import Known, faster_schemes
 from pccl.synthesis.problem import Progress
 from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.search import Search
@@ -54,8 +57,8 @@ class Fitting:
     def __post_init__(self) -> None:
         self.begin = time.perf_counter()
 
-    def run(self) -> tuple[Schedule, Bound | None]:
-        """The best schedule for the runtime that is named, or for all of them, and a bound for any number of chunks."""
+    def run(self) -> Plan:
+        """The best plan for the runtime that is named, or for all of them, with a bound for any number of chunks."""
         target = self.settings.target
         if target is None:
             return self._for_all()
@@ -63,7 +66,7 @@ class Fitting:
 
     # --- one runtime --------------------------------------------------------------------------------------------------
 
-    def _for_one(self, target: Target) -> tuple[Schedule, Bound | None]:
+    def _for_one(self, target: Target) -> Plan:
         able = _with_switches(self.topology, target)
         search = self._search(able, self.collectives)
         judged = Judged(target)
@@ -86,42 +89,91 @@ class Fitting:
             raise InfeasibleError(
                 f"no plan was found that {target.name} can take: {judged.refusal}"
             )
-        return judged.best, bound
+        plan = Plan.of(judged.best, bound)
+        for known in self._faster(search, plan, judged.time):
+            if judged.is_better(known.algorithm):
+                plan = replace(plan, algorithm=known.algorithm, origin=known.name)
+        return plan
 
     # --- all of them --------------------------------------------------------------------------------------------------
 
-    def _for_all(self) -> tuple[Schedule, Bound | None]:
+    def _for_all(self) -> Plan:
         search = self._search(self.topology, self.collectives)
         best = search.run()
         bound = search.proven_bound()
-        if (
-            search.budget.effort.work == 0
-            or search.budget.over()
-            or _is_easy(best, self._pieces(best))
-        ):
-            return best, bound
         asked = [target for target in TARGETS.values() if target.limited]
-        longest = _longest(best, asked)
-        if longest <= KEPT * best.duration:
-            return best, bound
-        for other in self._alternatives(search, best, asked):
-            if other.duration <= TOLERATED * best.duration and _longest(other, asked) < longest:
-                return other, bound
-        return best, bound
+        plan = self._suited(search, Plan.of(best, bound), asked)
+        for known in self._faster(search, plan, int(plan.algorithm.duration)):
+            if self._suits_as_well(known.algorithm, plan.algorithm, asked):
+                plan = replace(plan, algorithm=known.algorithm, origin=known.name)
+        return plan
+
+    def _suited(self, search: Search, best: Plan, asked: Sequence[Target]) -> Plan:
+        """The best, or what takes hardly longer and suits all runtimes."""
+        algorithm = best.algorithm
+        if search.budget.effort.work == 0 or search.budget.over() or self._is_easy(algorithm):
+            return best
+        longest = _longest(algorithm, asked)
+        if longest <= KEPT * algorithm.duration:
+            return best
+        for schedule in self._alternatives(search, algorithm, asked):
+            other = Plan.of(schedule, best.bound)
+            near = other.algorithm.duration <= TOLERATED * algorithm.duration
+            if near and _longest(other.algorithm, asked) < longest:
+                return other
+        return best
+
+    def _suits_as_well(self, known: Algorithm, ours: Algorithm, asked: Sequence[Target]) -> bool:
+        """Whether a scheme is as good for all runtimes as what was found, or so much faster that it does not matter."""
+        if ours.duration > TOLERATED * known.duration:
+            return True
+        if self._is_easy(known):
+            return True
+        longest = _longest(known, asked, quick=False)
+        return longest <= KEPT * known.duration or longest <= _longest(ours, asked)
+
+    def _faster(self, search: Search, plan: Plan, duration: int) -> Iterator[Known]:
+        """Known schemes that take less than a duration; on Ctrl-C there are no more."""
+        try:
+            for known in faster_schemes(search, plan.algorithm, plan.bound, duration):
+                yield known
+                if self.log is not None and plan.bound is not None:
+                    elapsed = time.perf_counter() - self.begin
+                    best = known.algorithm.duration
+                    self.log(Entry(elapsed, known.name, best, plan.bound.value))
+        except KeyboardInterrupt:
+            search.budget.interrupted = True
+            search.incumbent.tell(interrupted=True)
 
     def _alternatives(
-        self, search: Search, best: Schedule, asked: Sequence[Target]
+        self, search: Search, best: Algorithm, asked: Sequence[Target]
     ) -> list[Schedule]:
         """What may suit all runtimes, improved."""
-        if best.algorithm().needs:
+        if best.needs:
             plain = _with_switches(self.topology, asked[0])
-            return [self._improved(plain, best, SHARE_OF_SECOND)]
+            return [self._improved(plain, search.incumbent.best, SHARE_OF_SECOND)]
         for fewer in self._fewer(search):
             if fewer.duration > HOPEFUL * best.duration:
                 break
-            if _longest(fewer, asked) <= KEPT * fewer.duration:
+            if _longest(fewer.algorithm(), asked) <= KEPT * fewer.duration:
                 return [self._improved(self.topology, fewer, SHARE_OF_SECOND), fewer]
         return []
+
+    def _is_easy(self, algorithm: Algorithm) -> bool:
+        """Whether there is no question that is worth asking: all have room, or nothing would have."""
+        topology = algorithm.topology
+        is_switch = topology.kind == SWITCH
+        if len(algorithm.collectives) > 1:
+            return True
+        if np.any((topology.multicast | topology.reduce) & is_switch):
+            return False
+        # With one chunk to a share, there is nothing to give up.
+        pieces = pieces_of(self.collectives, algorithm.collectives)
+        if pieces == 1:
+            return True
+        ends = np.concatenate([algorithm.transfers.src, algorithm.transfers.dst])
+        most = int(np.bincount(ends[~is_switch[ends]]).max(initial=0))
+        return most <= EASY or most > HOPELESS * pieces
 
     # --- searches -----------------------------------------------------------------------------------------------------
 
@@ -160,6 +212,20 @@ class Fitting:
         return pieces_of(self.collectives, schedule.problem.collectives)
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What is returned: an algorithm, who found it, and a bound."""
+
+    algorithm: Algorithm
+    origin: str
+    bound: Bound | None
+
+    @classmethod
+    def of(cls, schedule: Schedule, bound: Bound | None) -> Plan:
+        """What a search has found."""
+        return cls(schedule.algorithm(), str(schedule.origin), bound)
+
+
 @dataclass
 class Judged:
     """Schedules that a runtime was asked about: the best of those that it can take, or why it cannot."""
@@ -176,14 +242,20 @@ class Judged:
 
     def add(self, schedule: Schedule) -> None:
         """Ask about a schedule."""
+        if self.is_better(schedule.algorithm()):
+            self.best = schedule
+
+    def is_better(self, algorithm: Algorithm) -> bool:
+        """Whether an algorithm takes less time in the runtime than the best so far; then that is its time."""
         try:
-            time = int(self.target.time_of(schedule.algorithm()))
+            time = int(self.target.time_of(algorithm))
         except PcclError as error:
             self.refusal = str(error)
-            return
-        if self.best is None or time < self.time:
-            self.best = schedule
-            self.time = time
+            return False
+        if self.best is not None and time >= self.time:
+            return False
+        self.time = time
+        return True
 
 
 def _with_switches(topology: Topology, target: Target) -> Topology:
@@ -196,28 +268,9 @@ def _with_switches(topology: Topology, target: Target) -> Topology:
     return replace(topology, multicast=multicast, reduce=reduce)
 
 
-def _is_easy(schedule: Schedule, pieces: int) -> bool:
-    """Whether there is no question that is worth asking: all have room, or nothing would have."""
-    problem = schedule.problem
-    topology = problem.topology
-    is_switch = topology.kind == SWITCH
-    if len(problem.collectives) > 1:
-        return True
-    if np.any((topology.multicast | topology.reduce) & is_switch):
-        return False
-    # With one chunk to a share, there is nothing to give up.
-    if pieces == 1:
-        return True
-    _, link, *_ = schedule.columns()
-    ends = np.concatenate([topology.src[link], topology.dst[link]])
-    most = int(np.bincount(ends[~is_switch[ends]]).max(initial=0))
-    return most <= EASY or most > HOPELESS * pieces
-
-
-def _longest(schedule: Schedule, targets: Sequence[Target]) -> float:
+def _longest(algorithm: Algorithm, targets: Sequence[Target], quick: bool = True) -> float:
     """The time that it takes, at worst, in these runtimes; for ever if one cannot take it."""
-    algorithm = schedule.algorithm()
     try:
-        return max(int(target.time_of(algorithm, quick=True)) for target in targets)
+        return max(int(target.time_of(algorithm, quick=quick)) for target in targets)
     except PcclError:
         return NEVER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from numba.core.event import install_timer
@@ -68,12 +69,12 @@ def synthesize(
         report(0, 1, "compiling kernels, first run only")
     compiling: list[float] = []
     with install_timer("numba:compile", compiling.append):
-        schedule, bound = Fitting(topology, collectives, settings, report, log).run()
+        plan = Fitting(topology, collectives, settings, report, log).run()
     seconds = time.perf_counter() - begin - sum(compiling)
     aim = f" for {settings.target}" if settings.target else ""
-    method = f"{settings.effort}{aim}: {schedule.origin}"
+    method = f"{settings.effort}{aim}: {plan.origin}"
     provenance = Provenance(method, settings.seed, max(seconds, 0.0))
-    algorithm = schedule.algorithm(provenance, bound)
+    algorithm = replace(plan.algorithm, provenance=provenance, bound=plan.bound)
     if settings.verify:
         chunks = len(algorithm.conditions)
         report(chunks, chunks, "verifying")

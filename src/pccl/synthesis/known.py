@@ -1,0 +1,118 @@
+"""What is known: schemes that others run, one of which may be faster than what a search has found.
+
+Schemes are tried when a search is over, the cheap ones first, with a small share of the work that it has done; those
+that take longer at least are not even timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pccl.algorithm import Algorithm, Bound
+from pccl.collective import Collective
+from pccl.errors import PcclError
+from pccl.schemes import SCHEMES, Scheme
+from pccl.synthesis.neighbours import SAME
+from pccl.synthesis.search import WORTH_A_RELAY, Search
+from pccl.synthesis.zones import members_of
+from pccl.topology import Topology
+
+# A transfer of a scheme takes as long as so many links that a search looks at.
+WORK_OF_TRANSFER = 50
+# Of the work of the search: what schemes may add to it.
+SHARE_OF_SCHEMES = 0.1
+# Transfers that may be tried anyway, unless the search has proven that there is next to nothing to gain.
+FEWEST_TRANSFERS = 120_000
+
+
+class Known(NamedTuple):
+    """A scheme, and what it makes of the collectives."""
+
+    name: str
+    algorithm: Algorithm
+
+
+def faster_schemes(
+    search: Search, found: Algorithm, bound: Bound | None, duration: int
+) -> Iterator[Known]:
+    """Schemes that take less than a duration, each less than the one before it.
+
+    A search has found an algorithm, and proven a bound for it.
+    """
+    topology = search.topology
+    collectives = search.collectives
+    if bound is None or duration <= bound.value or not _may_be(search):
+        return
+    best = duration
+    if len(collectives) > 1:
+        # Of several collectives, what takes hardly less may suit them worse.
+        best = int(best * (1 - SAME))
+    left = int(SHARE_OF_SCHEMES * search.budget.spent / WORK_OF_TRANSFER)
+    if duration > bound.value * (1 + search.budget.effort.gap):
+        left = max(left, FEWEST_TRANSFERS)
+    pieces = max((one.pieces for one in found.collectives), default=1)
+    for scheme in sorted(SCHEMES, key=lambda scheme: scheme.pipelined):
+        for cut in _cuts(scheme, collectives, found.collectives):
+            # About as many transfers as ours has, if it is cut likewise.
+            ours = max((one.pieces for one in cut), default=1)
+            expected = len(found.transfers) * ours // pieces
+            if expected > left or search.budget.over():
+                continue
+            search.progress(0, 1, f"as {scheme.name}")
+            try:
+                scheme.check(topology, cut)
+                algorithm, transfers = scheme.try_for(topology, cut, best, left)
+            except PcclError:
+                # It does not suit this group or this network.
+                break
+            left -= transfers
+            if algorithm is not None and _keeps_to_itself(search, algorithm, best):
+                best = int(algorithm.duration)
+                yield Known(scheme.name, algorithm)
+
+
+def _may_be(search: Search) -> bool:
+    """Whether a scheme would be what the caller asked for, and whether there is time."""
+    settings = search.settings
+    if search.budget.effort.work == 0 or search.budget.over() or search.topology.limited:
+        return False
+    if settings.method or settings.order or settings.routes:
+        return False
+    # Schemes serve all collectives alike.
+    return len({one.priority for one in search.collectives}) == 1
+
+
+def _cuts(
+    scheme: Scheme, collectives: Sequence[Collective], ours: Sequence[Collective]
+) -> list[tuple[Collective, ...]]:
+    """Into how many chunks to cut the collectives: as asked, as ours, or not at all; some schemes choose themselves."""
+    if scheme.pipelined or all(one.chunks for one in collectives):
+        return [tuple(collectives)]
+    whole = tuple(one if one.chunks else replace(one, chunks=1) for one in collectives)
+    return list(dict.fromkeys([whole, tuple(ours)]))
+
+
+def _keeps_to_itself(search: Search, algorithm: Algorithm, best: int) -> bool:
+    """Whether no outsiders relay for others, unless they may and that is worth it."""
+    relaying = relays_of(search.topology, algorithm)
+    confined = any(search.collectives[number].confined for number in relaying)
+    worth_it = algorithm.duration <= (1 - WORTH_A_RELAY) * best
+    return not relaying or (worth_it and not confined)
+
+
+def relays_of(topology: Topology, algorithm: Algorithm) -> list[int]:
+    """The collectives for which NPUs relay that do not take part in them."""
+    transfers = algorithm.transfers
+    collective = algorithm.conditions.collective[transfers.chunk]
+    is_npu = np.zeros(topology.num_devices, np.bool_)
+    is_npu[topology.npus] = True
+    found = []
+    for number, one in enumerate(algorithm.collectives):
+        outside = is_npu & ~members_of(topology, one)
+        if np.any(outside[transfers.dst[collective == number]]):
+            found.append(number)
+    return found
