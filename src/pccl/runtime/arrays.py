@@ -45,6 +45,9 @@ class Arrays(Protocol):
     def address(self, array: Any) -> int:
         """Where the array begins in memory, in bytes."""
 
+    def synchronize(self) -> None:
+        """Return when all that was begun is done."""
+
     def native(self, values: Column, dtype: str) -> Any:
         """A new array of this type with these values."""
 
@@ -85,6 +88,9 @@ class NumpyArrays:
         """Where the array begins in memory."""
         found: int = array.__array_interface__["data"][0]
         return found
+
+    def synchronize(self) -> None:
+        """Return at once: nothing is left undone."""
 
     def native(self, values: Column, dtype: str) -> Any:
         """A new array of this type with these values."""

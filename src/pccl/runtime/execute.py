@@ -76,6 +76,7 @@ class Rank:
             part for part, what in enumerate(scripts.parts) if self.rank in what.members.tolist()
         ]
         self._made: dict[tuple[Any, ...], Script] = {}
+        self._kept: dict[tuple[int, str], Any] = {}
         self._unchecked = check
         if check:
             self._compare(
@@ -273,8 +274,16 @@ class Rank:
             dtype = known[part].dtype
             pair = pairs.get(part, Buffers(None, None))
             source = _apart(arrays, pair, room)
-            found.append((source, pair.output, arrays.empty(room.scratch, dtype)))
+            found.append((source, pair.output, self._scratch(part, room.scratch, dtype)))
         return found
+
+    def _scratch(self, part: int, count: int, dtype: str) -> Any:
+        """Scratch that is kept from run to run: it need not be made anew, nor others be told anew where it lies."""
+        found = self._kept.get((part, dtype))
+        if found is None or len(found) < count:
+            found = self.transport.arrays.empty(count, dtype)
+            self._kept[part, dtype] = found
+        return found[:count]
 
     def _average(self, script: Script, pairs: dict[int, Buffers]) -> None:
         for part, pair in pairs.items():

@@ -97,10 +97,12 @@ def measure_rank(transport: Any, scripts: Scripts, job: Job) -> list[Outcome]:
             wrong[part] = trial.wrong(member, arrays.values(pair.output))
         for _ in range(job.warmup):
             rank.run(buffers, op=job.op, elements=own)
+        arrays.synchronize()
         transport.exchange(b"ready")
         begin = time.perf_counter()
         for _ in range(job.iterations):
             rank.run(buffers, op=job.op, elements=own)
+        arrays.synchronize()
         seconds = (time.perf_counter() - begin) / max(job.iterations, 1)
         outcomes.append(Outcome(seconds, tuple(wrong)))
     return outcomes

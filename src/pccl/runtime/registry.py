@@ -47,5 +47,8 @@ PLACES = {
             "processes", "a process a rank, joined by TCP", "pccl.runtime.measure:run_in_processes"
         ),
         Place("torch", "torch.distributed: gloo, or the job of torchrun", "pccl.torch.measure:run"),
+        Place(
+            "cuda", "a process a rank, on the GPUs of this box, over CUDA IPC", "pccl.torch.ipc:run"
+        ),
     )
 }

@@ -69,6 +69,11 @@ class TorchArrays:
         found: int = array.data_ptr()
         return found
 
+    def synchronize(self) -> None:
+        """Return when all that was begun on a GPU is done."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def native(self, values: Column, dtype: str) -> torch.Tensor:
         """A new tensor of this type with these values."""
         return torch.from_numpy(values.copy()).to(self.device, getattr(torch, dtype))

@@ -138,6 +138,7 @@ def compile(  # noqa: A001
     timeout: timedelta = _TIMEOUT,
     check: bool = True,
     batched: bool | None = None,
+    ipc: bool = False,
 ) -> Collective:
     """Make a function of a plan, which all ranks of a process group call.
 
@@ -158,6 +159,9 @@ def compile(  # noqa: A001
         Whether ranks compare their plans now, and what they are called with the first time.
     batched
         Whether messages go in rounds, all of a round together; by default if tensors are on a GPU, as NCCL needs that.
+    ipc
+        Whether ranks copy straight out of each other's GPU memory, which takes ranks of one box, and a group that can
+        exchange a few words between processors, such as gloo. NCCL is not needed, and ranks may share a GPU.
     """
     process_group = dist.group.WORLD if group is None else group
     if process_group is None:
@@ -167,10 +171,24 @@ def compile(  # noqa: A001
     if not isinstance(plan, Algorithm | Scripts):
         plan = load(str(plan))
     where = _device(process_group) if device is None else torch.device(device)
-    together = where.type != "cpu" if batched is None else batched
-    transport = TorchTransport(process_group, where, timeout, together)
+    transport: Any
+    if ipc:
+        transport = _ipc(process_group, where, timeout)
+    else:
+        together = where.type != "cpu" if batched is None else batched
+        transport = TorchTransport(process_group, where, timeout, together)
     rank = Rank(_scripts(plan, transport.size), transport, check=check)
     return Collective(rank, queue_of(process_group))
+
+
+def _ipc(group: Any, device: torch.device, timeout: timedelta) -> Any:
+    """What copies between GPUs of one box."""
+    from pccl.torch.ipc import IpcTransport
+
+    if device.type != "cuda":
+        raise RunError("CUDA IPC is for tensors on GPUs; name one with device=")
+    control = TorchTransport(group, torch.device("cpu"), timeout)
+    return IpcTransport(control, device, timeout.total_seconds())
 
 
 def _scripts(plan: Algorithm | Scripts, ranks: int) -> Scripts:
