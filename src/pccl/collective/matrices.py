@@ -67,17 +67,20 @@ def _from_text(path: Path) -> list[list[Any]]:
         except csv.Error as error:
             raise FormatError(f"{path}: {error}") from None
     # Names of members above and beside the numbers. Where all are numbers, the shape tells.
-    has_header = not all(map(_VALUE.fullmatch, cells[0])) or len(cells) == len(cells[0]) + 1
+    has_header = any(map(_is_name, cells[0])) or len(cells) == len(cells[0]) + 1
     if has_header and len(cells) > 1:
         header, *cells = cells
-        beside = len(header) == len(cells) + 1 or not all(
-            _VALUE.fullmatch(row[0]) for row in cells if row
-        )
+        beside = len(header) == len(cells) + 1 or any(_is_name(row[0]) for row in cells if row)
     else:
-        beside = not all(_VALUE.fullmatch(row[0]) for row in cells if row)
+        beside = any(_is_name(row[0]) for row in cells if row)
     rows = [row[1:] if beside else row for row in cells]
     first = len(lines) - len(cells) + 1
     return [[_number(cell, path, first + i) for cell in row] for i, row in enumerate(rows)]
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell is what somebody is called, and no number, not even a wrong one."""
+    return re.match(r"[-+.]?[0-9]", cell) is None
 
 
 def _number(cell: str, path: Path, line: int) -> Any:

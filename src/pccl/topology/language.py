@@ -25,6 +25,7 @@ _MOST_NPUS = 1_000_000
 FILE_SUFFIXES = (
     ".yaml", ".yml", ".json", ".txt", ".edges", ".xml", ".log", ".out", ".conf", ".topo", ".graphml", ".gml",
 )  # fmt: skip
+_PATHS = ("/", "./", "../", "~")
 # What may be said of a file, after commas, as of a machine.
 _FILE_OPTIONS = ("gpu", "nic", "boxes")
 _JOIN = " + "
@@ -157,7 +158,9 @@ def files_in(text: str) -> tuple[list[str], dict[str, Any]] | None:
     paths = [path.strip() for path in text.split(_JOIN)]
     # A known name goes before a file: one that is called ring must not hide the ring.
     are_files = all(
-        path.endswith(FILE_SUFFIXES) or (_name(path) not in _ZOO and Path(path).is_file())
+        path.endswith(FILE_SUFFIXES)
+        or path.startswith(_PATHS)
+        or (_name(path) not in _ZOO and Path(path).is_file())
         for path in paths
     )
     return (paths, options) if are_files else None
@@ -208,11 +211,18 @@ def _read_arguments(entry: ZooEntry, text: str, keywords: Mapping[str, Any]) -> 
         fits = False
     if not fits:
         usage = f"{entry.name}:{entry.arguments}, for example {entry.example}"
-        raise TopologyError(f"{text!r} does not describe a {entry.name}; write {usage}")
+        raise TopologyError(
+            f"{text!r} does not describe {_article(entry.name)} {entry.name}; write {usage}"
+        )
     # Refused before it is built, which would fill the memory.
     if prod(counts) * (_MOST_IN_A_BOX if entry.arguments.startswith("[") else 1) > _MOST_NPUS:
         raise TopologyError(f"this is beyond {_MOST_NPUS:,} NPUs")
     return numbers
+
+
+def _article(name: str) -> str:
+    """As people say it: an a100, an h100, a mesh."""
+    return "an" if name[0] in "aeio" or re.match(r"[fhlmnrsx][0-9]|mi[0-9]|ndv", name) else "a"
 
 
 def _positive(word: str) -> int:

@@ -308,7 +308,7 @@ def test_slurm_without_a_top_and_with_a_host_at_two_switches(write):
     ("text", "problem"),
     [
         ("SwitchName=a Nodes=n[1-\n", "is no list of names"),
-        ("SwitchName=a Nodes=n[1-999999999]\n", "more than 100,000 names"),
+        ("SwitchName=a Nodes=n[1-999999999]\n", "more than 20,000 names"),
         ("SwitchName=a Switches=a\n", "switch a is below itself"),
         (
             "SwitchName=a Switches=b\nSwitchName=b Switches=a\nSwitchName=c Nodes=n\n",
@@ -374,6 +374,14 @@ def test_boxes_that_are_alike_are_joined_by_rails(write):
     assert (network.shape, network.diameter()) == ((3, 2), 5)
     with pytest.raises(FormatError, match="no NIC that could join them"):
         load(write("lonely.txt", texts.smi(2)), boxes=2)
+
+
+def test_what_would_fill_the_memory_is_refused_first(write):
+    path = write("t.conf", "SwitchName=a Nodes=n[1-19999]\n")
+    with pytest.raises(FormatError, match="159,992 NPUs are beyond 20,000"):
+        load(path, gpu="mi300x")
+    with pytest.raises(FormatError, match="is there twice"):
+        load(write("twice.xml", texts.xml(2).replace('dev="1"', 'dev="0"')))
 
 
 def test_what_is_said_of_a_whole_topology_is_refused(tmp_path):

@@ -18,7 +18,7 @@ from pccl._arrays import Bools, Floats, Ints
 from pccl.algorithm import Algorithm
 from pccl.reporting.figures import style
 from pccl.reporting.groups import process_groups
-from pccl.reporting.layouts import Frame, arrange
+from pccl.reporting.layouts import Frame, arrange, lost_cables
 from pccl.reporting.layouts.drawing import points_along
 from pccl.reporting.layouts.sketch import directions, lengths
 from pccl.topology import Topology
@@ -35,6 +35,7 @@ _MEMBER = "#555555"
 _OUTSIDE = "#FFFFFF"
 _LINK = "#777777"
 _UNUSED = "#D9D9D9"
+_LOST = "#C44E52"
 # Switches, by whether they multiply and whether they add: what the legend says, and the colour.
 _SWITCHES = {
     (False, False): ("switch", "#F4F4F4"),
@@ -88,12 +89,15 @@ def topology(subject: Algorithm | Topology) -> Figure:
         widths = np.linspace(0.5, 1.7, len(rates))
         for rate, width in zip(rates[::-1].tolist(), widths[::-1], strict=True):
             handles.append(style.handle(str(BytesPerSecond(rate)), _LINK, linewidth=1.4 * width))
+    if network.lost:
+        handles.append(style.handle("out of order", _LOST, linestyle="--"))
     # The title has the name already.
     facts = repr(network).removeprefix(f"Topology({network.name!r}: ").removesuffix(")")
     canvas = _Canvas(network, style.name_of(network.name), facts, handles)
     canvas.devices(fills)
     # A cable is one line, or a mesh would be twice as many lines without saying more.
     chosen, aside, one_way = _cables(network)
+    canvas.lost()
     gap = 0.7 * canvas.drawing.radius * aside
     colours = np.full(len(chosen), _LINK)
     canvas.links(chosen, gap, colours, one_way, canvas.line * widths[of_link[chosen]])
@@ -123,6 +127,7 @@ def heatmap(algorithm: Algorithm) -> Figure:
     # Room on the right for the colour bar, and height enough for its labels.
     canvas = _Canvas(network, title, subtitle, shown, right=1.3, least_height=2.5)
     canvas.devices([(colour,) for colour in fills.tolist()])
+    canvas.lost()
     heat = ScalarMappable(_scale(shares), style.HEAT)
     # The busiest are drawn last, on top of the others.
     order = np.argsort(shares, kind="stable")
@@ -309,6 +314,21 @@ class _Canvas:
             triangles = list(np.stack([tips, base + aside, base - aside], axis=1))
             faces = colours[heads]
             add(PolyCollection(triangles, facecolors=faces, zorder=2, gid="heads", linewidths=0))
+
+    def lost(self) -> None:
+        """Draw the cables that are out of order, dashed, and so devices that are."""
+        network = self.drawing.topology
+        xy = self.drawing.xy
+        ends = list(lost_cables(network))
+        if ends:
+            lines = [xy[list(pair)] for pair in ends]
+            drawn = LineCollection(lines, colors=_LOST, linewidths=self.line, linestyles="--")
+            drawn.set(zorder=0.9, gid="lost")
+            self.paper.axes.add_collection(drawn)
+        for device in np.flatnonzero(network.kind == ABSENT).tolist():
+            circle = Circle(xy[device], self.drawing.radius, fill=False, edgecolor=_LOST)
+            circle.set(linestyle="--", linewidth=min(1.0, self.line), zorder=2)
+            self.paper.axes.add_patch(circle)
 
     def _frame(self, number: int, frame: Frame) -> None:
         box = FancyBboxPatch(

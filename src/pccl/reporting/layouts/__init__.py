@@ -8,6 +8,6 @@ switches   boxes, stars, trees, groups of routers
 
 from __future__ import annotations
 
-from pccl.reporting.layouts.drawing import Drawing, Frame, arrange
+from pccl.reporting.layouts.drawing import Drawing, Frame, arrange, lost_cables
 
-__all__ = ["Drawing", "Frame", "arrange"]
+__all__ = ["Drawing", "Frame", "arrange", "lost_cables"]

@@ -6,7 +6,9 @@ The same topology always gets the same drawing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from pccl._arrays import Bools, Floats, Ints, count_within, inverse
 from pccl.reporting.layouts import npus, switches
 from pccl.reporting.layouts.sketch import directions, lengths, points, smallest_distance
 from pccl.topology import Topology
-from pccl.topology.parts import ABSENT
+from pccl.topology.parts import ABSENT, NPU, SWITCH
 
 # The first that knows the network draws it.
 _FAMILIES = (
@@ -137,6 +139,18 @@ class Drawing:
         return _bezier_curves(start, end, self.rise, self.wraps, shift).round(3)
 
 
+def lost_cables(topology: Topology) -> list[tuple[int, int]]:
+    """The ends of the cables that are out of order, each once.
+
+    Examples
+    --------
+    >>> from pccl.topology import ring
+    >>> lost_cables(ring(4).without(links=["0:1"]))
+    [(0, 1)]
+    """
+    return sorted({(min(ends), max(ends)) for ends in topology.lost})
+
+
 def arrange(topology: Topology) -> Drawing:
     """Return the drawing of a topology as people know it.
 
@@ -153,7 +167,8 @@ def arrange(topology: Topology) -> Drawing:
     ['grid', 'ring', 'boxes', 'levels', 'groups']
     """
     # Lazily: the last family spreads anything, at a price.
-    sketches = (family(topology) for family in _FAMILIES)
+    whole = _mended(topology)
+    sketches = (family(whole) for family in _FAMILIES)
     sketch = next(sketch for sketch in sketches if sketch is not None)
     # Rounded, so that files are short and do not depend on the last bits of a machine.
     exact = sketch.xy - sketch.xy.min(axis=0)
@@ -165,9 +180,10 @@ def arrange(topology: Topology) -> Drawing:
         left, top = (exact[devices].min(axis=0) - sketch.room).round(3).tolist()
         right, bottom = (exact[devices].max(axis=0) + sketch.room).round(3).tolist()
         frames.append(Frame(label, left, top, right, bottom, label_below))
-    rise = sketch.arcs
-    if rise is None:
+    if sketch.arcs is None:
         rise = _rises_round_devices(topology, xy, radius)
+    else:
+        rise = sketch.arcs[: topology.num_links]
     # Only families that know their links have links that lead round.
     wraps = (rise != 0) & (sketch.arcs is not None)
     # The number of each link among those with the same ends.
@@ -177,6 +193,25 @@ def arrange(topology: Topology) -> Drawing:
     lane = count_within(parallel)[inverse(np.argsort(ends, kind="stable"))]
     x, y = xy.T
     return Drawing(topology, sketch.kind, x, y, radius, tuple(frames), wraps, rise, lane)
+
+
+def _mended(topology: Topology) -> Topology:
+    """The network as it was before anything failed, so that it is drawn as people know it; lost links come last."""
+    if not topology.lost:
+        return topology
+    src, dst = np.array(topology.lost, np.int32).T
+    columns: dict[str, Any] = {"src": src, "dst": dst}
+    # How fast they were does not matter for where things are.
+    for name in ("latency", "bandwidth", "exclusive", "gap"):
+        column = getattr(topology, name)
+        columns[name] = np.full(len(src), column[0] if len(column) else 1, column.dtype)
+    for name, more in columns.items():
+        columns[name] = np.concatenate([getattr(topology, name), more])
+    back = np.unique(np.concatenate([src, dst]))
+    kind = topology.kind.copy()
+    is_npu = back < prod(topology.shape)
+    kind[back] = np.where(is_npu, NPU, SWITCH)
+    return replace(topology, kind=kind, lost=(), **columns)
 
 
 def points_along(curves: Floats, shares: Floats) -> Floats:

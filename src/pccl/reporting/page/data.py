@@ -18,7 +18,7 @@ from pccl._arrays import Column, Indices, Ints, count_within, largest, stable_or
 from pccl.algorithm import Algorithm
 from pccl.algorithm.holding import held_time
 from pccl.reporting.groups import process_groups, shortened
-from pccl.reporting.layouts import Drawing
+from pccl.reporting.layouts import Drawing, lost_cables
 from pccl.topology.core import transmission_time
 from pccl.units import Bytes, BytesPerSecond, Picoseconds
 
@@ -177,6 +177,7 @@ def page_data(
         "radius": drawing.radius,
         "extent": drawing.extent,
         "frames": [astuple(frame) for frame in drawing.frames],
+        "lost": list(lost_cables(topology)),
         "devices": [topology.device_text(device) for device in range(topology.num_devices)],
         "bandwidths": [str(BytesPerSecond(rate)) for rate in rates.tolist()],
         "latencies": [str(Picoseconds(latency)) for latency in latencies.tolist()],

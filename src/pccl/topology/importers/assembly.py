@@ -15,6 +15,8 @@ from pccl.topology.machines import CUBE_MESH
 from pccl.topology.parts import Link, Switch
 from pccl.units import BytesPerSecond, Picoseconds
 
+# Boxes are put together link by link, which takes about 10 kB of memory for an NPU.
+_MOST_NPUS = 20_000
 # The name that hosts of one NVLink domain have for the switch that they share.
 NVSWITCH = "nvswitch"
 
@@ -69,7 +71,13 @@ def assemble(parts: Sequence[Part], name: str, hints: Hints) -> Part:
 def _copies(boxes: list[Box], count: int, name: str) -> list[Box]:
     if len(boxes) != 1:
         raise FormatError(f"{name}: boxes={count} repeats one box, but there are {len(boxes)}")
+    _check_size(len(boxes[0].npus) * count, name)
     return [replace(boxes[0], host=f"box{i}") for i in range(count)]
+
+
+def _check_size(npus: int, name: str) -> None:
+    if npus > _MOST_NPUS:
+        raise FormatError(f"{name}: {npus:,} NPUs are beyond {_MOST_NPUS:,}")
 
 
 def _rails(whole: Part) -> Fabric:
@@ -113,10 +121,12 @@ def _meet(whole: Part, hints: Hints, name: str) -> None:
         whole.boxes = [known[host] for host in hosts if host in known]
         return
     gpu = hints.gpu
+    _check_size(len(hosts), name)
     if gpu is None:
         whole.boxes = [Box(host, [""]) for host in hosts]
         whole.assume("a host is one NPU with all its NICs; gpu=h100 makes it a box of such GPUs")
         return
+    _check_size(len(hosts) * gpu.per_box, name)
     whole.boxes = [usual_box(host, gpu, fabric.domains.get(host, "")) for host in hosts]
     whole.assume(
         f"every host is a box of {gpu.per_box} {gpu.title} with a NIC each, as gpu={gpu.name} says"
@@ -218,9 +228,11 @@ def _plug(whole: Part, fabric: Fabric, devices: _Devices) -> None:
         whole.found.append(f"{idle} ports of the fabric left out: their boxes have no such NIC")
     used = _reached(fabric, {port.switch for port in fabric.ports})
     devices.switches |= dict.fromkeys(switch for switch in fabric.switches if switch in used)
+    carried = _carried(fabric, below)
     for wire in fabric.wires:
         if wire.a in used and wire.b in used:
-            speed = wire.bandwidth or _carried(fabric, wire.a, below)
+            # Never nothing: a switch without hosts has a cable all the same.
+            speed = wire.bandwidth or carried[wire.a] or 1
             devices.wires.append(replace(wire, bandwidth=speed, latency=HOP_LATENCY))
 
 
@@ -230,13 +242,20 @@ def _nic_times(box: Box, nic: Nic, speed: int) -> tuple[int, int]:
     return latency - (0 if nic.at in box.npus else PCIE_LATENCY), gap
 
 
-def _carried(fabric: Fabric, switch: str, below: dict[str, int]) -> int:
-    """What all NICs below a switch of a tree need together."""
-    total = below[switch]
+def _carried(fabric: Fabric, below: dict[str, int]) -> dict[str, int]:
+    """Per switch of a tree: what all NICs below it need together."""
+    above: dict[str, list[str]] = {}
     for wire in fabric.wires:
         # A wire of a tree leads upwards, from `a` to `b`.
-        if wire.b == switch:
-            total += _carried(fabric, wire.a, below)
+        if not wire.bandwidth:
+            above.setdefault(wire.a, []).append(wire.b)
+    total = dict.fromkeys(fabric.switches, 0)
+    for switch, needed in below.items():
+        ways = [switch]
+        while ways and needed:
+            one = ways.pop()
+            total[one] += needed
+            ways += above.get(one, ())
     return total
 
 

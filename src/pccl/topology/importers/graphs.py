@@ -14,6 +14,8 @@ from pccl.units import BytesPerSecond
 # Attributes of the Internet Topology Zoo, in bits per second.
 _RAW_SPEED = "LinkSpeedRaw"
 _LATENCY = "500ns"
+# What networkx makes of it takes a hundred times as much memory.
+_MOST_CHARACTERS = 16 * 2**20
 
 
 def recognises_graphml(text: str) -> bool:
@@ -47,6 +49,8 @@ def read_gml(source: Source, hints: Hints) -> Part:  # noqa: ARG001
 
 def _part(source: Source, parse: Any) -> Part:
     part = Part()
+    if len(source.text) > _MOST_CHARACTERS:
+        raise source.error(f"more than {_MOST_CHARACTERS >> 20} MiB")
     try:
         graph = parse()
     # networkx raises what its parsers raise: syntax errors, missing keys, wrong types.

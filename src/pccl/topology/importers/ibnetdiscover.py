@@ -70,10 +70,12 @@ def _part(names: dict[str, str], cables: list[tuple[str, str, int]], source: Sou
     fabric = part.fabric
     assert fabric is not None
     labels: dict[str, str] = {}
+    taken: set[str] = set()
     for guid, name in names.items():
         if guid.startswith("S-"):
             label = _switch_name(name) or guid
-            labels[guid] = label if label not in labels.values() else guid
+            labels[guid] = label if label not in taken else guid
+            taken.add(label)
     fabric.switches = list(labels.values())
     unnamed = 0
     sharp = 0

@@ -22,6 +22,7 @@ _NIC_CLASSES = ("0x02",)
 _NVSWITCH_CLASS = "0x0680"
 # Of a lane, in 10**6 bytes per second, by GT/s; from 64 GT/s on PCIe has another code.
 _LANES = {"2.5": 250, "5": 500, "8": 985, "16": 1969, "32": 3938, "64": 7563}
+_MOST_DEVICES = 1_024
 # Networks that exist only within a host.
 _VIRTUAL = ("veth", "docker", "br-", "virbr", "lo", "cni", "flannel", "cali", "tap", "tun")
 
@@ -42,6 +43,7 @@ class _Host:
     smp: int = 0
     bridges: int = 0
     gpus: dict[str, str] = field(default_factory=dict)
+    nics: set[str] = field(default_factory=set)
     links: list[tuple[str, Element]] = field(default_factory=list)
     models: Counter[str] = field(default_factory=Counter)
     unknown: list[Element] = field(default_factory=list)
@@ -96,7 +98,7 @@ def _add(
     nets = [net for child in element.children if child.tag == "nic" for net in child.all("net")]
     below = [child for child in element.children if child.tag == "pci"]
     if gpus or kind.startswith(_GPU_CLASSES):
-        _add_gpu(host, element, gpus[0] if gpus else element, above, bandwidth, hints)
+        _add_gpu(host, element, gpus[0] if gpus else element, above, bandwidth, hints, source)
     elif nets:
         for net in nets:
             _add_net(host, net, element, above, source, hints, part)
@@ -115,13 +117,22 @@ def _add(
 
 
 def _add_gpu(
-    host: _Host, pci: Element, about: Element, above: Spot, bandwidth: int, hints: Hints
+    host: _Host,
+    pci: Element,
+    about: Element,
+    above: Spot,
+    bandwidth: int,
+    hints: Hints,
+    source: Source,
 ) -> None:
-    number = len(host.gpus)
-    name = f"gpu{about.get('dev')}" if about.tag == "gpu" and about.get("dev") else f"gpu{number}"
-    if name in host.gpus.values():
-        name = f"gpu{number}"
-    host.gpus[pci.get("busid").lower()] = name
+    number = str(len(host.gpus))
+    given = about.get("dev") if about.tag == "gpu" else ""
+    name = f"gpu{given if re.fullmatch('[0-9]{1,6}', given) else number}"
+    # Without a number of its own, a GPU is nobody's target.
+    key = pci.get("busid").lower() or f"#{number}"
+    if key in host.gpus or name in host.gpus.values():
+        raise source.error(f"{name} ({key}) is there twice", pci.line)
+    host.gpus[key] = name
     model = hints.gpu or gpu_of(pci.get("device"), about.get("sm"), about.get("gcn"))
     host.models[model.name if model else ""] += 1
     host.model = host.model or model
@@ -142,8 +153,7 @@ def _add_net(
     hints: Hints,
     part: Part,
 ) -> None:
-    count = sum(1 for cpu in [*host.cpus, above] for _ in cpu.leaves(NIC))
-    name = (net.get("name") if net else "") or f"nic{count}"
+    name = (net.get("name") if net else "") or f"nic{len(host.nics)}"
     if name.startswith(_VIRTUAL):
         part.found.append(f"{name} left out: it is within the host")
         return
@@ -153,9 +163,11 @@ def _add_net(
         speed = round(megabits * 10**6 / 8) if megabits > 0 else None
     if speed is None and pci is not None:
         speed = nic_of(pci.get("vendor"), pci.get("device"))
-    taken = {spot.name for cpu in [*host.cpus, above] for spot in cpu.leaves(NIC)}
-    while name in taken:
+    while name in host.nics:
         name += "+"
+    host.nics.add(name)
+    if len(host.nics) > _MOST_DEVICES:
+        raise source.error(f"more than {_MOST_DEVICES:,} NICs in one host")
     # Zero until the model of the GPUs is known, which tells the usual NIC.
     above.children.append(Spot(NIC, name, speed or 0))
 
@@ -166,12 +178,16 @@ def _box(host: _Host, source: Source, hints: Hints, part: Part, domain: str) -> 
         if host.unknown:
             why += f"; {len(host.unknown)} devices have no class, and only the running machine knows what they are"
         raise source.error(f"no GPU in it: {why}", host.unknown[0].line if host.unknown else None)
+    if len(host.gpus) > _MOST_DEVICES:
+        raise source.error(f"more than {_MOST_DEVICES:,} GPUs in one host")
     if host.model is None:
         raise source.error(
             "it names no model of GPU and no NVLinks, as files for virtual machines do; say which: --gpu a100"
         )
     gpu = host.model
-    box = Box(host.name, list(host.gpus.values()), domain=domain)
+    # As CUDA numbers them, which may differ from the order on the bus.
+    names = sorted(host.gpus.values(), key=lambda name: int(name.removeprefix("gpu")))
+    box = Box(host.name, names, domain=domain)
     count = len(box.npus)
     part.found.append(f"{count} GPU{'' if count == 1 else 's'}: {gpu.title}")
     if hints.gpu:

@@ -19,7 +19,7 @@ _PREFIX = re.compile(r"^([\w.-]+):\s(?=.*(?:GPU[0-9]|\bX\b|NIC[0-9]|mlx))")
 _SAME_SWITCH = ("PIX", "PXB")
 _SAME_CPU = ("PHB", "NODE")
 _OTHER_CPU = ("SYS", "SOC", "N/A", "X")
-_MOST_DEVICES = 1_024
+_MOST_DEVICES = 256
 
 
 def recognises(text: str) -> bool:

@@ -84,7 +84,7 @@ def read(
     hints = Hints(model, speed, boxes)
     formats = []
     parts = []
-    for path in map(Path, paths):
+    for path in (Path(path).expanduser() for path in paths):
         text = read_text(path, "a topology")
         if len(text) > MOST_CHARACTERS and path.suffix not in own.SUFFIXES:
             raise FormatError(

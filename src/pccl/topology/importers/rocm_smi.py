@@ -14,6 +14,7 @@ _TABLES = {
     "hops": "Hops between two GPUs",
     "type": "Link Type between two GPUs",
 }
+_MOST_GPUS = 256
 _NUMA = re.compile(r"GPU\W?([0-9]+)\W.*Numa Node:\s*(-?[0-9]+)")
 
 
@@ -63,6 +64,8 @@ def _tables(source: Source) -> tuple[dict[str, dict[tuple[str, str], str]], dict
             and words
             and all(re.fullmatch("GPU[0-9]{1,4}", word) for word in words)
         ):
+            if len(words) > _MOST_GPUS:
+                raise source.error(f"more than {_MOST_GPUS} GPUs", number)
             columns = words
         elif current is not None and words and re.fullmatch("GPU[0-9]{1,4}", words[0]):
             if len(words) != len(columns) + 1:

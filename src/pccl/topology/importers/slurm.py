@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pccl.topology.importers.model import Fabric, Hints, Part, Port, Source, Wire
 
 # Accounts for typing errors such as n[1-1000000000].
-_MOST_HOSTS = 100_000
+_MOST_HOSTS = 20_000
+_MOST_SWITCHES = 20_000
+_MOST_LEVELS = 32
 _CORE = "core"
 
 
@@ -54,12 +56,18 @@ class Tree:
         self.source = source
         self.hints = hints
         self.fabric = Fabric()
+        self.known: set[str] = set()
         self.switch_of: dict[str, str] = {}
         self.above: dict[str, str] = {}
         self.twice: list[str] = []
 
     def add(
-        self, name: str, switches: list[str], hosts: list[str], line: int, domain: str = ""
+        self,
+        name: str,
+        switches: list[str],
+        hosts: list[str],
+        line: int | None = None,
+        domain: str = "",
     ) -> None:
         """Add a switch, with the switches and hosts below it."""
         self._know(name)
@@ -70,6 +78,10 @@ class Tree:
             self._know(other)
             self.above[other] = name
             self.fabric.wires.append(Wire(other, name, 0))
+        if len(self.fabric.ports) + len(hosts) > _MOST_HOSTS or len(self.known) > _MOST_SWITCHES:
+            raise self.source.error(
+                f"more than {_MOST_HOSTS:,} hosts or {_MOST_SWITCHES:,} switches", line
+            )
         for host in hosts:
             if host in self.switch_of:
                 self.twice.append(host)
@@ -83,7 +95,8 @@ class Tree:
                 self.fabric.domains[host] = domain
 
     def _know(self, switch: str) -> None:
-        if switch not in self.fabric.switches:
+        if switch not in self.known:
+            self.known.add(switch)
             self.fabric.switches.append(switch)
 
     def part(self) -> Part:
@@ -118,15 +131,16 @@ class Tree:
         return part
 
     def _check_loop(self, switch: str) -> None:
-        seen = {switch}
-        while switch in self.above:
+        for _ in range(_MOST_LEVELS):
+            if switch not in self.above:
+                return
             switch = self.above[switch]
-            if switch in seen:
-                raise self.source.error(f"switch {switch} is above itself")
-            seen.add(switch)
+        raise self.source.error(
+            f"switch {switch} is above itself, or below more than {_MOST_LEVELS} others"
+        )
 
 
-def hostlist(text: str, source: Source, line: int) -> Iterator[str]:
+def hostlist(text: str, source: Source, line: int | None = None) -> Iterator[str]:
     """The names that a text such as ``n[001-016],srv[1,5-7]`` stands for."""
     words = re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text)
     if sum(map(len, words)) + text.count(",") < len(
@@ -142,7 +156,7 @@ def hostlist(text: str, source: Source, line: int) -> Iterator[str]:
             yield name
 
 
-def _expanded(word: str, source: Source, line: int) -> Iterator[str]:
+def _expanded(word: str, source: Source, line: int | None) -> Iterator[str]:
     head, bracket, rest = word.partition("[")
     if not bracket:
         yield word

@@ -127,6 +127,7 @@ function drawLinks(pen, scale, time, byNow) {
     levels[Math.ceil(share * LEVELS)].push(link);
   }
   const thin = Math.min(2, Math.max(0.6, report.radius * scale * 0.12));
+  drawLost(pen, scale, thin);
   levels.forEach((links, level) => {
     if (!links.length) return;
     pen.beginPath();
@@ -134,6 +135,19 @@ function drawLinks(pen, scale, time, byNow) {
     const colour = level ? rampColour(Math.round(255 * level / LEVELS)) : theme.idle;
     stroke(pen, colour, (level ? 1.6 * thin : thin) / scale);
   });
+}
+
+// Cables that are out of order, dashed and straight.
+function drawLost(pen, scale, thin) {
+  if (!report.lost.length) return;
+  pen.beginPath();
+  for (const [a, b] of report.lost) {
+    pen.moveTo(data.x[a], data.y[a]);
+    pen.lineTo(data.x[b], data.y[b]);
+  }
+  pen.setLineDash([6 / scale, 4 / scale]);
+  stroke(pen, theme.accent, thin / scale);
+  pen.setLineDash([]);
 }
 
 // All links that the chosen chunk takes, at whatever time, as a broad band behind them.
