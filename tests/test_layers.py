@@ -39,6 +39,7 @@ LAYERS = [
     {"runtime"},
     {"jax", "lab", "mpi", "torch"},
     {"reporting"},
+    {"tuning"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

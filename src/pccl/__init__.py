@@ -4,7 +4,7 @@ Names are loaded on first use, so that ``pccl --help`` does not wait for NumPy a
 
     errors · units · settings ► topology ► collective ► algorithm ► network ► bounds
                               ► synthesis ► analysis ► doctor ► spec ► formats ► runtime ► torch · jax · mpi · lab
-                              ► reporting ► cli
+                              ► reporting ► tuning ► cli
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         spec,
         synthesis,
         topology,
+        tuning,
         units,
     )
     from pccl.algorithm import Algorithm, Provenance, Transfers, load, verify
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from pccl.spec import Spec, load_spec
     from pccl.synthesis import synthesize
     from pccl.topology import Link, Switch, Topology
+    from pccl.tuning import tune
 
 _PACKAGES = (
     "units",
@@ -94,6 +96,7 @@ _PACKAGES = (
     "formats",
     "runtime",
     "reporting",
+    "tuning",
 )
 
 __all__ = [
@@ -161,6 +164,8 @@ __all__ = [
     "synthesis",
     "synthesize",
     "topology",
+    "tune",
+    "tuning",
     "units",
     "verify",
 ]

@@ -14,6 +14,7 @@
     pictures  plot and report
     topology  topology
     doctor    doctor
+    tune      tune
     completion  completion
 
 Nothing here imports NumPy, Numba, Rich, YAML or msgspec before a command needs it:

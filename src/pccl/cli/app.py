@@ -38,6 +38,7 @@ COMMANDS = {
     "report": ("pictures", "Write a page to look at an algorithm with."),
     "topology": ("topology", "List the networks that have a name, or describe one."),
     "doctor": ("doctor", "Say how good the times of nccl-tests are, and what looks wrong."),
+    "tune": ("tune", "Make a folder of plans for a machine, over sizes and collectives."),
     "completion": ("completion", "Print what makes a shell complete commands and their values."),
 }
 

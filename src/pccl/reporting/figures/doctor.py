@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from pccl.doctor import Diagnosis
 from pccl.reporting.figures import style
-from pccl.reporting.figures.sizes import _put_sizes, _put_times
+from pccl.reporting.figures.sizes import put_sizes, put_times
 
 # Logs that have room side by side.
 _PANELS = 3
@@ -68,8 +68,8 @@ def draw(diagnosis: Diagnosis) -> Figure:
             run = diagnosis.runs[number]
             explained = 1e12 * diagnosis.explained[number]
             axes.plot(run.sizes, explained, gid=f"fault-{number}", **looks["with the fault"])
-        _put_sizes(axes, sizes)
-        _put_times(axes)
+        put_sizes(axes, sizes)
+        put_times(axes)
         axes.grid(color=style.PALE, linewidth=0.5)
         axes.set_title(
             f"{rows[0].kind}, {len(diagnosis.runs[number].group)} NPUs",

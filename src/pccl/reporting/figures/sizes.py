@@ -96,12 +96,12 @@ def _draw(algorithm: Algorithm, comparisons: Sequence[Comparison]) -> Figure:
         time_axes.plot(size, times[name], gid=f"time-{name}", **look, **layer)
         rate_axes.plot(size, rates[name] / 1e9, gid=f"busbw-{name}", **look, **layer)
     for axes in paper.panels:
-        _put_sizes(axes, size)
+        put_sizes(axes, size)
         axes.grid(color=style.PALE, linewidth=0.5)
         axes.set_axisbelow(True)
     # What takes no time at all has no place on a logarithmic axis.
     if np.all(times[_BOUND] > 0):
-        _put_times(time_axes)
+        put_times(time_axes)
     # Beyond the bound is where nobody gets.
     lowest = time_axes.get_ylim()[0]
     time_axes.fill_between(size, lowest, times[_BOUND], color=style.PALE, alpha=0.5, linewidth=0)
@@ -165,7 +165,7 @@ def _subtitle(algorithm: Algorithm, comparisons: Sequence[Comparison]) -> str:
     return f"{text}; {ours} as the best that NCCL does"
 
 
-def _put_sizes(axes: Any, size: Any) -> None:
+def put_sizes(axes: Any, size: Any) -> None:
     """Label a few of the sizes along the axis."""
     axes.set_xscale("log", base=2)
     every = -(-len(size) // _TICKS)
@@ -177,7 +177,7 @@ def _put_sizes(axes: Any, size: Any) -> None:
     axes.set_xlabel("size")
 
 
-def _put_times(axes: Any) -> None:
+def put_times(axes: Any) -> None:
     """Label powers of ten in words, and what lies between if there are few of them."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()

@@ -1,0 +1,248 @@
+"""A library of plans: the fewest that lose little, nothing done twice, and work that survives lost processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pccl
+from pccl import AllGather, AllReduce, PcclError, tune
+from pccl.topology import parse_topology
+from pccl.tuning.choice import fewest, split, time_at
+from pccl.tuning.library import TRIES
+from tests.end_to_end.program import PROGRAM, refused
+from tests.end_to_end.program import pccl as run
+
+RING = parse_topology("ring:4")
+FAST = pccl.Settings(effort="fast")
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda plans: st.lists(
+            st.lists(st.integers(1, 4), min_size=plans, max_size=plans), min_size=1, max_size=6
+        )
+    )
+)
+def test_ranges_are_as_few_as_can_be(columns):
+    """Against all ways to cut the sizes into ranges."""
+    times = np.array(columns, float).T
+    loss = 0.5
+    found = fewest(times, loss)
+    sizes = times.shape[1]
+    assert [place for one in found for place in range(one.first, one.last + 1)] == list(
+        range(sizes)
+    )
+    for one in found:
+        span = slice(one.first, one.last + 1)
+        assert np.all(times[one.plan, span] <= 1.5 * times[:, span].min(axis=0))
+
+    def possible(cuts):
+        edges = [0, *cuts, sizes]
+        return all(
+            any(np.all(row[a:b] <= 1.5 * times[:, a:b].min(axis=0)) for row in times)
+            for a, b in pairwise(edges)
+        )
+
+    assert not any(
+        possible(cuts)
+        for count in range(len(found) - 1)
+        for cuts in combinations(range(1, sizes), count)
+    )
+
+
+def test_a_plan_at_its_own_size_takes_what_it_takes():
+    plan = pccl.synthesize(RING, AllReduce("4MiB", chunks=2))
+    assert time_at(plan, 2**22) <= int(plan.duration)
+    assert time_at(plan, 2**23) > int(plan.duration)
+
+
+def test_groups_get_plans_of_their_own():
+    """Both are correct alone, and as they were found together."""
+    groups = pccl.device_mesh(dp=2, tp=4)["tp"]
+    both = pccl.synthesize(
+        parse_topology("mesh:2x4"), *(AllReduce("4MiB", group) for group in groups)
+    )
+    parts = split(both)
+    assert [part.collectives[0].ranks for part in parts] == [tuple(group) for group in groups]
+    for part in parts:
+        pccl.verify(part)
+    assert sum(len(part.transfers) for part in parts) == len(both.transfers)
+
+
+def test_the_folder(tmp_path):
+    library = tune(
+        RING, [AllGather("1MiB"), AllReduce("1MiB")], tmp_path, sizes="4KiB:1MiB", target="mscclpp"
+    )
+    index = json.loads((tmp_path / "index.json").read_text())
+    assert (index["format"], index["version"], index["target"]) == ("pccl-plans", 1, "mscclpp")
+    for kind in ("all-gather", "all-reduce"):
+        plans = [plan for plan in index["plans"] if plan["collective"] == kind]
+        # One after another, from the smallest size to all that are larger.
+        assert plans[0]["first"] == 4096
+        assert [plan["end"] for plan in plans] == [*(plan["first"] for plan in plans[1:]), None]
+        for plan in plans:
+            pccl.verify(pccl.load(tmp_path / plan["file"]))
+            assert pccl.check(tmp_path / plan["runtime_file"], "mscclpp")
+    for point in library.curves:
+        assert point.bound <= point.best <= point.time <= 1.02 * point.best
+    page = (tmp_path / "index.html").read_text()
+    assert "<svg" in page
+    assert "all-reduce-0.pccl" in page
+
+
+def test_nothing_finished_is_done_twice(tmp_path, monkeypatch):
+    first = tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:64KiB", settings=FAST)
+
+    def never(*_, **__):
+        raise AssertionError("done twice")
+
+    monkeypatch.setattr("pccl.tuning.library.perform", never)
+    again = tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:64KiB", settings=FAST)
+    assert again.plans == first.plans
+    assert (first.done_before, again.done_before) == (0, 3)
+    with pytest.raises(AssertionError, match="done twice"):
+        tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:256KiB", settings=FAST)
+
+
+def test_plans_of_an_earlier_index_do_not_stay(tmp_path):
+    tune(RING, [AllGather("1MiB"), AllReduce("1MiB")], tmp_path, sizes="4KiB:4KiB", settings=FAST)
+    tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:4KiB", settings=FAST)
+    assert [path.name for path in tmp_path.glob("*.pccl")] == ["all-gather-0.pccl"]
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path, monkeypatch):
+    from pccl.tuning import library
+
+    done = []
+
+    def stopped(task):
+        if done:
+            raise KeyboardInterrupt
+        done.append(task)
+        return perform(task)
+
+    perform = library.perform
+    monkeypatch.setattr(library, "perform", stopped)
+    with pytest.raises(PcclError, match="interrupted; 1 of 3 plans are finished and kept"):
+        tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:64KiB", settings=FAST)
+
+
+class Breaking(ThreadPoolExecutor):
+    """An executor that loses the first of its tasks, as one does whose machine is gone."""
+
+    lost = 0
+
+    def submit(self, function, /, *arguments):
+        def gone(*_):
+            raise OSError("the machine is gone")
+
+        if self.lost < self.most:
+            self.lost += 1
+            return super().submit(gone)
+        return super().submit(function, *arguments)
+
+
+@pytest.mark.parametrize("most", [1, TRIES])
+def test_what_is_lost_is_done_by_others(tmp_path, most):
+    pool = Breaking(1)
+    pool.most = most
+    work = {"sizes": "4KiB:4KiB", "settings": FAST, "executor": pool}
+    if most == TRIES:
+        with pytest.raises(OSError, match="the machine is gone"):
+            tune(RING, [AllGather("1MiB")], tmp_path, **work)
+    else:
+        assert len(tune(RING, [AllGather("1MiB")], tmp_path, **work).plans) == 1
+
+
+def test_after_kill_9_it_goes_on(tmp_path):
+    """In the middle, with processes of its own; then again to the end."""
+    command = [
+        "tune",
+        "-t",
+        "ring:4",
+        "--collectives",
+        "all-gather,all-reduce",
+        "--sizes",
+        "4KiB:1MiB",
+        "--json",
+    ]
+    command += ["--effort", "fast", "--jobs", "2", "-o", str(tmp_path)]
+    process = subprocess.Popen(
+        [*PROGRAM, *command], stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    work = tmp_path / "work"
+    while process.poll() is None and len(list(work.glob("*.json"))) < 2:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = {path: path.stat().st_mtime_ns for path in work.glob("*.json")}
+    assert len(kept) >= 2
+    result = json.loads(run(*command).stdout)
+    assert result["done_before"] == len(kept)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+def test_a_cluster_of_which_a_process_is_killed(tmp_path):
+    """A real one, of Dask."""
+    distributed = pytest.importorskip("distributed")
+    here = str(Path(__file__).parents[2])
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.run(lambda: __import__("sys").path.insert(0, here))
+        victim = next(iter(client.run(os.getpid).values()))
+        killed = []
+
+        def kill(done, total, text):
+            if done >= 1 and not killed:
+                os.kill(victim, signal.SIGKILL)
+                killed.append(done)
+
+        library = tune(
+            RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:1MiB", settings=FAST,
+            executor=client.get_executor(), progress=kill,
+        )  # fmt: skip
+    assert killed
+    assert len(library.curves) == 5
+
+
+def test_the_command(tmp_path):
+    shown = run("tune", "-t", "mesh:2x2", "--collectives", "all-gather", "--mesh", "dp=2,tp=2", "--along", "tp",
+                "--sizes", "4KiB:4KiB", "--effort", "fast", "-o", tmp_path).stdout  # fmt: skip
+    assert "all-gather-0-group0.pccl" in shown
+    assert "all-gather-0-group1.pccl" in shown
+    assert "1 of 1 plans kept" in shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--collectives", "all-good"), "all-good"),
+        (("--collectives", "all-to-all-v"), "all-to-all-v has no 'size'"),
+        (("--sizes", "4M:1M"), "an empty range"),
+        (("--mesh", "dp=2"), "--mesh needs --along"),
+        (("--loss", "200%"), "the loss must be a share"),
+        (("--for", "cuda"), "invalid value for '--for'"),
+        (("-o", "/dev/null"), "it is not a folder"),
+    ],
+)
+def test_wrong_questions_get_one_line(tmp_path, flags, message):
+    given = {"-t": "ring:4", "--collectives": "all-gather", "-o": str(tmp_path / "plans")} | dict(
+        [flags]
+    )
+    assert message in refused("tune", *(word for pair in given.items() for word in pair))
