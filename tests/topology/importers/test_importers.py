@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import re
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,22 @@ def test_without_nvlink_gpus_talk_over_pcie_of_a_model_that_must_be_said(write):
     assert network.diameter() == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "gpus", "links", "fastest"),
+    [
+        ("NVIDIA B200", 8, "NV18", 900),
+        ("NVIDIA H100 80GB HBM3", 8, "NV18", 450),
+        ("NVIDIA GeForce RTX 3090", 2, "NV4", 56.25),
+        ("Tesla V100-SXM2-32GB", 2, "NV2", 50),
+        ("NVIDIA L40S", 4, "SYS", 31.508),
+        ("NVIDIA RTX PRO 6000 Blackwell", 4, "NODE", 63.015),
+    ],
+)
+def test_the_model_may_stand_above_the_table(write, name, gpus, links, fastest):
+    above = f"|   0  {name}        On  |   00000000:C3:00.0 Off |\n"
+    assert load(write("box.txt", above + texts.smi(gpus, links))).bandwidth.max() == fastest * GB
+
+
 def test_rows_that_are_cut_off_are_filled_in_from_the_others(write):
     lines = texts.smi(4, "NV12", (("mlx5_0", 0),)).splitlines()
     whole = load(write("whole.txt", "\n".join(lines)))
@@ -160,6 +178,17 @@ def test_direct_links_between_gpus_are_listed_at_both_ends(write):
         text = text.replace("LINK", f'<nvlink target="{target}" count="2" tclass="0x030200"/>', 1)
     network = load(write("pair.xml", text))
     assert speed(network, "gpu0", "gpu1") == speed(network, "gpu1", "gpu0") == 50
+
+
+def test_bridges_of_virtual_machines_and_nics_of_no_bus(write):
+    text = texts.xml(2, texts.NVSWITCH, extra='<nic><net name="eth0" dev="9" speed="10000"/></nic>')
+    fast = 'link_speed="32.0 GT/s PCIe" link_width="16">\n      <pci'
+    text = text.replace(fast, 'link_speed="2.5 GT/s PCIe" link_width="1">\n      <pci')
+    cpu = text[text.index("  <cpu") : text.index("</system>")]
+    second = '<cpu numaid="1"><nic><net name="eth0" dev="9" speed="10000"/></nic></cpu>'
+    network = load(write("vm.xml", f"<system>{cpu}{second}</system>"))
+    assert speed(network, "gpu0", "mlx5_0") == 50
+    assert sum(label.startswith("eth0") for label in network.labels) <= 1
 
 
 def test_xgmi(write):
@@ -255,6 +284,15 @@ def test_speeds_of_infiniband(write, word, gigabytes):
     )
 
 
+def test_ports_of_a_chassis_and_long_names_of_hosts(write):
+    text = texts.fabric(["node1.example.com", "node2.example.com"]).replace(
+        "[60]\t", "[60][ext 7]\t"
+    )
+    network = load(write("ib.out", text.replace("\n", "\r\n")))
+    assert network.labels[:2] == ("node1", "node2")
+    assert speed(network, "leaf0", "spine") == 50
+
+
 def test_boxes_and_the_fabric_between_them_are_joined_by_name(write):
     box = texts.smi(2, "NV12", (("mlx5_0", 0), ("mlx5_1", 1)))
     files = [
@@ -293,6 +331,11 @@ def test_slurm(write, name):
     assert speed(network, "leaf1", "top") == 37.5
     boxes = load(path, gpu="a100")
     assert (boxes.shape, speed(boxes, "leaf1", "top")) == ((6, 8), 600)
+
+
+def test_slurm_goes_on_in_the_next_line_and_knows_more_than_we_need(write):
+    text = "switchname=a nodes=n[1-2],\\\n  n[5-6] LinkSpeed=100 # two\r\nSwitchName=top Switches=a\r\n"
+    assert load(write("t.conf", text), nic="25GB/s").labels[:4] == ("n1", "n2", "n5", "n6")
 
 
 def test_slurm_without_a_top_and_with_a_host_at_two_switches(write):
@@ -407,6 +450,16 @@ def test_what_is_imported_can_be_saved_and_edited(write, tmp_path):
     network = load(write("dump.xml", texts.xml(4, texts.NVSWITCH)))
     save_topology(network, tmp_path / "mine.yaml")
     assert load(tmp_path / "mine.yaml") == network
+
+
+def test_the_python_of_the_page():
+    page = Path(__file__).parents[3] / "docs" / "importing.md"
+    code = re.sub(r"^```.*$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    example = doctest.DocTestParser().get_doctest(code, {}, page.name, str(page), 0)
+    output: list[str] = []
+    assert doctest.DocTestRunner().run(example, out=output.append).failed == 0, "".join(output)
+    models = set(re.findall(r"^\| `([\w-]+)` \|", code, flags=re.MULTILINE))
+    assert models == set(GPUS)
 
 
 def test_every_model_has_a_source_and_every_format_a_name():

@@ -6,6 +6,7 @@ direction; NCCL's own tables are what it expects to reach, 10 to 20 % less.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -138,6 +139,14 @@ _BY_DEVICE = {
     "0x2342": "gh200", "0x2901": "b200", "0x2941": "gb200", "0x3182": "b300", "0x31c2": "gb300",
     "0x2bb1": "rtx-pro-6000", "0x2bb5": "rtx-pro-6000",
 }  # fmt: skip
+# As nvidia-smi writes them.
+_BY_NAME = {
+    "p100": "P100-SXM", "v100": "V100-SXM", "a100": "A100-SXM", "a100-pcie": "A100(?: 80GB)? ?-?PCI[Ee]",
+    "a40": "(?:A40|RTX A6000|RTX 3090)\\b", "a10g": "A10G?\\b", "l40s": "L40?S?\\b", "h100": "H100 80GB HBM3",
+    "h200": "H20\\b|H200(?! NVL)", "h800": "H800", "h100-pcie": "H100 (?:PCIe|NVL)|H200 NVL",
+    "gh200": "GH200", "b200": "B200", "b300": "B300", "gb200": "GB200", "gb300": "GB300",
+    "rtx-pro-6000": "RTX PRO 6000",
+}  # fmt: skip
 # By compute capability, where the device is not given.
 _BY_CAPABILITY = {
     "60": "p100", "70": "v100", "80": "a100", "86": "a40", "89": "l40s", "90": "h100", "100": "b200", "103": "b300",
@@ -167,6 +176,20 @@ def gpu(name: str) -> Gpu:
         hint = f"did you mean {near}?" if near else f"known are {', '.join(GPUS)}"
         raise TopologyError(f"there is no GPU {name!r}; {hint}")
     return GPUS[key]
+
+
+def gpu_named_in(text: str) -> Gpu | None:
+    """The model that a text names as nvidia-smi does, such as ``NVIDIA H100 80GB HBM3``; None if it names several.
+
+    Examples
+    --------
+    >>> gpu_named_in("|   0  NVIDIA A100-SXM4-80GB   On  |").name
+    'a100'
+    """
+    found = {
+        name for name, pattern in _BY_NAME.items() if re.search(rf"(?<![A-Za-z0-9]){pattern}", text)
+    }
+    return GPUS[found.pop()] if len(found) == 1 else None
 
 
 def gpu_of(device: str, capability: str, architecture: str) -> Gpu | None:

@@ -7,7 +7,8 @@ import re
 from pccl.topology.importers.model import Fabric, Hints, Part, Port, Source, Wire
 
 _NODE = re.compile(r'^(Switch|Ca|Rt)\s+[0-9]+\s+"([SHR]-[0-9a-fA-F]+)"\s*#\s*"([^"]*)"')
-_CABLE = re.compile(r'^\[([0-9]+)\]\S*\s+"([SHR]-[0-9a-fA-F]+)"\[([0-9]+)\]')
+# With grouping, ports of a chassis have an outer number as well.
+_CABLE = re.compile(r'^\[([0-9]+)\](?:\[ext [0-9]+\])?\S*\s+"([SHR]-[0-9a-fA-F]+)"\[([0-9]+)\]')
 _SPEED = re.compile(r"\b([0-9]{1,2})x([A-Z]+[0-9]*)\s*$")
 # Gigabits per second of a lane, as InfiniBand is sold by: 4xNDR is 400 Gb/s. The first three lose 2 of 10 bits.
 _LANES = {
@@ -90,11 +91,12 @@ def _part(names: dict[str, str], cables: list[tuple[str, str, int]], source: Sou
         words = about.split()
         if _SHARP in about:
             sharp += 1
-        elif not words or _UNNAMED.match(about):
+        elif not words or _UNNAMED.match(about) or adapter.startswith("R-"):
             unnamed += 1
         else:
             nic = words[1] if len(words) > 1 else ""
-            fabric.ports.append(Port(words[0], nic, labels[switch], speed))
+            # Without its domain: dumps of boxes know hosts by their short names.
+            fabric.ports.append(Port(words[0].split(".")[0], nic, labels[switch], speed))
     if not fabric.ports:
         raise source.error("no NIC that tells its host")
     # Hosts in the order of their names, so that numbers of NPUs follow them.

@@ -22,6 +22,7 @@ _NIC_CLASSES = ("0x02",)
 _NVSWITCH_CLASS = "0x0680"
 # Of a lane, in 10**6 bytes per second, by GT/s; from 64 GT/s on PCIe has another code.
 _LANES = {"2.5": 250, "5": 500, "8": 985, "16": 1969, "32": 3938, "64": 7563}
+_SLOWEST = 250 * 10**6
 _MOST_DEVICES = 1_024
 # Networks that exist only within a host.
 _VIRTUAL = ("veth", "docker", "br-", "virbr", "lo", "cni", "flannel", "cali", "tap", "tun")
@@ -107,7 +108,9 @@ def _add(
     elif kind.startswith(_NVSWITCH_CLASS):
         return
     elif below:
-        spot = Spot(BRIDGE, f"pcie{host.bridges}", bandwidth or PCIE_4)
+        # Bridges of virtual machines pretend to be the slowest there are.
+        is_real = bandwidth > _SLOWEST
+        spot = Spot(BRIDGE, f"pcie{host.bridges}", bandwidth if is_real else PCIE_4)
         host.bridges += 1
         for child in below:
             _add(host, child, spot, source, hints, part)
@@ -163,8 +166,9 @@ def _add_net(
         speed = round(megabits * 10**6 / 8) if megabits > 0 else None
     if speed is None and pci is not None:
         speed = nic_of(pci.get("vendor"), pci.get("device"))
-    while name in host.nics:
-        name += "+"
+    # A NIC that belongs to no bus is listed below every CPU.
+    if name in host.nics:
+        return
     host.nics.add(name)
     if len(host.nics) > _MOST_DEVICES:
         raise source.error(f"more than {_MOST_DEVICES:,} NICs in one host")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from pccl.topology.importers.assembly import NVSWITCH
-from pccl.topology.importers.hardware import GB, GPUS, SMP, Gpu
+from pccl.topology.importers.hardware import GB, GPUS, SMP, Gpu, gpu_named_in
 from pccl.topology.importers.model import Box, Hints, Part, Source, Wire
 from pccl.topology.importers.pcie import BRIDGE, CPU, GPU, NIC, Spot, add_tree
 
@@ -125,7 +125,11 @@ def _box(matrix: _Matrix, source: Source, hints: Hints, part: Part) -> Box:
                 )
             if how.startswith("NV"):
                 links[a][b] = links[b][a] = int(how[2:])
-    gpu = hints.gpu or _model(links, source, part, matrix.line)
+    named = gpu_named_in(source.text)
+    gpu = hints.gpu or named or _model(links, source, part, matrix.line)
+    if named and not hints.gpu:
+        part.found.append(f"the file names {named.title}")
+        part.assume(f"links as on the data sheet ({named.source})")
     box = Box(matrix.host, [name.lower() for name in gpus])
     part.found.append(f"{len(gpus)} GPUs of {matrix.host}, {_links_text(links)}")
     if hints.gpu:

@@ -22,9 +22,12 @@ def recognises(text: str) -> bool:
 def read(source: Source, hints: Hints) -> Part:
     """Read switches, or blocks, which are NVLink domains."""
     tree = Tree(source, hints)
+    begun = ""
     for number, raw in enumerate(source.lines, start=1):
-        line = raw.partition("#")[0].strip()
-        if not line:
+        line = begun + raw.partition("#")[0].strip()
+        # A line that ends so goes on in the next.
+        begun = line.removesuffix("\\") if line.endswith("\\") else ""
+        if begun or not line:
             continue
         fields = dict(re.findall(r"(\w+)\s*=\s*(\S+)", line))
         keys = {key.lower(): value for key, value in fields.items()}
