@@ -48,12 +48,15 @@ class Case:
         Whether bounds are wanted that hold for chunks as they are cut now.
     cut_freely
         Per chunk: whether it might be cut further; None if none might.
+    quick
+        Whether an answer is wanted that takes no time to speak of.
     """
 
     topology: Topology
     conditions: Conditions
     whole_chunks: bool = False
     cut_freely: Bools | None = None
+    quick: bool = False
 
     @cached_property
     def cuts(self) -> list[Bools]:

@@ -13,12 +13,10 @@ import numpy as np
 from pccl._arrays import Bools, Ints, take_rows
 from pccl.algorithm.bound import Certificate
 from pccl.bounds.case import Case
-from pccl.bounds.windows import Windows, time_to_fill
+from pccl.bounds.windows import Windows, links_text, time_to_fill
 from pccl.collective import format_group
 from pccl.network import network, unloaded_times
-from pccl.units import Bytes, BytesPerSecond, Picoseconds
-
-QUICK = True
+from pccl.units import Bytes, Picoseconds
 
 # With more devices, the way to each destination by itself is not looked at.
 MOST_DEVICES = 512
@@ -79,7 +77,7 @@ def explain(case: Case, certificate: Certificate, whole_chunks: bool) -> str:
         who = who[:57] + "..."
     noun = "NPU" if who.isdigit() else "NPUs"
     verb = "send" if sends else "receive"
-    text = f"{noun} {who} must {verb} {Bytes(leaving.sum())}{_ends(certificate)} over {_links(case, out)}"
+    text = f"{noun} {who} must {verb} {Bytes(leaving.sum())}{_ends(certificate)} over {links_text(case.topology, out)}"
     lost = Picoseconds(windows.lost[out].min())
     return f"{text}, the first byte of which arrives after {lost}" if lost else text
 
@@ -91,20 +89,6 @@ def _ends(certificate: Certificate) -> str:
         if side in certificate:
             text += f" {word} NPU {format_group(certificate[side])}"
     return text
-
-
-def _links(case: Case, out: Ints) -> str:
-    """How many links of which bandwidth."""
-    bandwidth, count = np.unique(case.topology.bandwidth[out], return_counts=True)
-    texts = [
-        f"{n} {'links' if n > 1 else 'link'} of {BytesPerSecond(b)}"
-        for b, n in zip(bandwidth.tolist(), count.tolist(), strict=True)
-    ]
-    if len(texts) > 2:
-        return (
-            f"{len(out)} links of {BytesPerSecond(bandwidth[0])} to {BytesPerSecond(bandwidth[-1])}"
-        )
-    return " and ".join(texts)
 
 
 def _crossing(

@@ -18,8 +18,6 @@ from pccl.collective import Conditions
 from pccl.network import NEVER, few_sizes, network, no_way, times_from_nearest, unloaded_times
 from pccl.topology import Topology
 
-QUICK = True
-
 
 def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
     """Yield the longest way of a chunk that stays whole, and that of a byte of those that might be cut."""

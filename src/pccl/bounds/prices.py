@@ -9,7 +9,7 @@ it is small. Where it is not, prices rise again and again where cheapest ways me
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from pccl.bounds.case import Case, Share
 from pccl.bounds.messages import FAR, Messages
 from pccl.bounds.rising import by_program, by_rising, by_trees, whole
 from pccl.bounds.sets import box_labels
+from pccl.bounds.windows import links_text
 from pccl.network import price_table
 from pccl.topology import Topology
-
-QUICK = False
+from pccl.units import Bytes, Picoseconds
 
 # With more devices, prices do not rise with what trees load.
 MOST_DEVICES = 128
@@ -36,6 +36,13 @@ def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
 
     The links that leave the narrowest cut are a start.
     """
+    several = any(case.several_ends())
+    if case.quick:
+        # Cuts alone know little about sums that all need.
+        few = case.topology.num_devices <= MOST_DEVICES
+        if several and few and np.any(case.conditions.reduces):
+            yield from _certificates(_prices_of_messages(case))
+        return
     found = list(_simple_prices(case))
     # What has several ends is left out: cuts know more about it.
     topology = case.topology
@@ -49,8 +56,12 @@ def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
             found.append(by_program(topology, demand, rate))
         else:
             found.append(by_rising(topology, demand, rate, _crossing(case)))
-    if topology.num_devices <= MOST_DEVICES and any(case.several_ends()):
+    if several and topology.num_devices <= MOST_DEVICES:
         found.append(by_trees(case, found))
+    yield from _certificates(found)
+
+
+def _certificates(found: Iterable[Floats]) -> Iterator[tuple[Certificate, bool]]:
     # Several may come to the same.
     for price in dict.fromkeys(tuple(whole(price).tolist()) for price in found):
         yield {"prices": price}, False
@@ -73,10 +84,14 @@ def _simple_prices(case: Case) -> Iterator[Floats]:
     yield useful * (is_end[topology.src] | is_end[topology.dst])
     yield _crossing(case)
     yield useful / np.maximum(case.link_rates, 1e-300)
-    if not any(case.several_ends()):
-        return
-    # Prices such that all messages cost the same, also those that pass through switches; then the same between boxes
-    # alone, for boxes of every speed.
+    if any(case.several_ends()):
+        yield from _prices_of_messages(case)
+
+
+def _prices_of_messages(case: Case) -> Iterator[Floats]:
+    """Prices such that all messages cost the same, and the same between boxes alone, for boxes of every speed."""
+    topology = case.topology
+    useful = case.ways_of_a_byte.useful
     of_message = useful / _links_of_message(topology)
     yield of_message
     for label in box_labels(topology):
@@ -112,10 +127,17 @@ def prove(case: Case, certificate: Certificate, _whole_chunks: bool) -> int:
     return case.ways_of_a_byte.time_to_earn(_least_cost(case, price), price)
 
 
-def explain(_case: Case, certificate: Certificate, _whole_chunks: bool) -> str:
-    """How many links have a price."""
-    links = np.count_nonzero(certificate["prices"])
-    return f"what chunks cost at least where {links} links have a price"
+def explain(case: Case, certificate: Certificate, _whole_chunks: bool) -> str:
+    """What has to pass over links of the same price; else how many links have one."""
+    price = np.array(certificate["prices"], np.int64)
+    dear = np.flatnonzero(price)
+    if not np.all(price[dear] == price.max()):
+        return f"what chunks cost at least where {len(dear)} links have a price"
+    carried = Bytes(_least_cost(case, price) // int(price.max()))
+    windows = case.ways_of_a_byte
+    lost = Picoseconds(windows.lost[dear[windows.useful[dear]]].min())
+    text = f"{links_text(case.topology, dear)} must carry {carried} in all"
+    return f"{text}, the first byte of which arrives after {lost}" if lost else text
 
 
 def _least_cost(case: Case, price: Ints) -> int:

@@ -25,10 +25,8 @@ from pccl.units import Picoseconds
 class Kind(Protocol):
     """A way to argue that no algorithm is faster."""
 
-    QUICK: bool
-
     def find(self, case: Case) -> Iterable[tuple[Certificate, bool]]:
-        """Yield certificates, and whether each is about whole chunks."""
+        """Yield certificates, and whether each is about whole chunks; only what is found at once if that is asked."""
 
     def prove(self, case: Case, certificate: Certificate, whole_chunks: bool, /) -> int:
         """Return the picoseconds that any algorithm takes."""
@@ -44,7 +42,8 @@ def lower_bound(topology: Topology, *collectives: Collective, quick: bool = Fals
     """The best bound we find for all collectives running at the same time.
 
     Where a collective does not say into how many chunks its data are cut, the bound holds however they are; if all of
-    them say so, it is about whole chunks. A `quick` answer does without prices.
+    them say so, it is about whole chunks. A `quick` answer does
+    without prices that have to be searched for.
 
     Examples
     --------
@@ -75,13 +74,12 @@ def bound_of(
     """The best bound for these conditions.
 
     With `whole_chunks`, cuts count chunks as they are, which proves more but for this way to cut the data alone;
-    `cut_freely` says which chunks might be cut further. A `quick` answer does without prices.
+    `cut_freely` says which chunks might be cut further. A `quick` answer does
+    without prices that have to be searched for.
     """
-    case = Case(topology, conditions, whole_chunks, cut_freely)
+    case = Case(topology, conditions, whole_chunks, cut_freely, quick)
     found = []
     for name, kind in KINDS.items():
-        if quick and not kind.QUICK:
-            continue
         for certificate, whole in kind.find(case):
             value = Picoseconds(kind.prove(case, certificate, whole))
             found.append(Bound(name, value, certificate, whole))

@@ -14,6 +14,7 @@ import numpy as np
 from pccl._arrays import Bools, Column, Floats, Ints
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
+from pccl.units import BytesPerSecond
 
 PICOSECONDS = 10**12  # of a second, as bandwidths are per second
 
@@ -133,3 +134,17 @@ def time_to_fill(amount: Floats, rate: Floats, lost: Floats) -> Floats:
     # With the first k links open; links that open later than all is carried would only make it look longer.
     times = (amount + np.cumsum(speed * loss, axis=0)) / np.cumsum(speed, axis=0)
     return np.asarray(times.min(axis=0, initial=np.inf))
+
+
+def links_text(topology: Topology, out: Ints) -> str:
+    """How many links of which bandwidth."""
+    bandwidth, count = np.unique(topology.bandwidth[out], return_counts=True)
+    texts = [
+        f"{n} {'links' if n > 1 else 'link'} of {BytesPerSecond(b)}"
+        for b, n in zip(bandwidth.tolist(), count.tolist(), strict=True)
+    ]
+    if len(texts) > 2:
+        return (
+            f"{len(out)} links of {BytesPerSecond(bandwidth[0])} to {BytesPerSecond(bandwidth[-1])}"
+        )
+    return " and ".join(texts)

@@ -42,10 +42,13 @@ class Incumbent:
 
     begin: float
     log: Log | None
+    any_number_of_chunks: bool = False  # whether it is left open
     schedule: Schedule | None = None
     # What the shortest takes, which may have been given up for one of fewer chunks.
     shortest: int = int(NEVER)
     bound_of_any_cut: Bound | None = None  # while the number of chunks is still open
+    # What holds for all that was asked for: however data are cut, where that is left open. It never falls.
+    bound: Bound | None = None
 
     @property
     def best(self) -> Schedule:
@@ -54,10 +57,11 @@ class Incumbent:
             raise InternalError("no method was tried")
         return self.schedule
 
-    @property
-    def bound(self) -> Bound:
-        """What the best is measured against, as far as it is known."""
-        return self.bound_of_any_cut or self.best.problem.known_bound
+    def raise_bound(self, found: Bound) -> Bound:
+        """Take what was proven if it proves more; returns the best so far."""
+        if self.bound is None or found.value > self.bound.value:
+            self.bound = found
+        return self.bound
 
     def offer(self, found: Schedule) -> None:
         """Take what was found if it is better, or as good and new ground to go on from."""
@@ -88,11 +92,14 @@ class Incumbent:
 
     def tell(self, interrupted: bool = False) -> None:
         """Write a line of the log."""
+        bound = self.bound
+        if bound is None or not self.any_number_of_chunks:
+            bound = self.raise_bound(self.best.problem.known_bound)
         if self.log is None:
             return
         elapsed = time.perf_counter() - self.begin
         best = Picoseconds(self.best.duration)
-        self.log(Entry(elapsed, str(self.best.origin), best, self.bound.value, interrupted))
+        self.log(Entry(elapsed, str(self.best.origin), best, bound.value, interrupted))
 
 
 def _are_alike(one: Schedule, other: Schedule) -> bool:

@@ -98,7 +98,8 @@ class Search:
         deadline = None if limit is None else begin + limit
         budget = Budget(effort_of(settings), deadline)
         choice = Choice(METHODS, settings)
-        best = Incumbent(begin, log)
+        is_open = any(one.chunks is None for one in collectives)
+        best = Incumbent(begin, log, is_open)
         confined = np.array([getattr(one, "confined", False) for one in collectives], np.bool_)
         return cls(topology, collectives, settings, choice, progress, budget, best, confined)
 
@@ -126,16 +127,15 @@ class Search:
         if self.budget.effort.work == 0:
             return None
         known = best.problem.known_bound
-        if all(collective.chunks is not None for collective in self.collectives):
-            return known
-        found = [self._bound_of_any_cut]
+        if not self.incumbent.any_number_of_chunks:
+            return self.incumbent.raise_bound(known)
+        bound = self.incumbent.raise_bound(self._bound_of_any_cut)
         if not known.whole_chunks and not np.any(self.topology.overhead):
-            found.append(known)
-        bound = max(found, key=lambda bound: bound.value)
+            bound = self.incumbent.raise_bound(known)
         good = best.duration <= bound.value * (1 + self.budget.effort.gap)
         if good or self.budget.over():
             return bound
-        return lower_bound(self.topology, *self.collectives)
+        return self.incumbent.raise_bound(lower_bound(self.topology, *self.collectives))
 
     @cached_property
     def _bound_of_any_cut(self) -> Bound:
@@ -154,6 +154,8 @@ class Search:
     def _problems(self) -> Iterator[Problem]:
         """The problem for each promising number of chunks, as long as more chunks gain time."""
         options = self._numbers_of_chunks()
+        if self.incumbent.any_number_of_chunks and self.budget.effort.work:
+            self.incumbent.raise_bound(self._bound_of_any_cut)
         if len(options) > 1:
             self.incumbent.bound_of_any_cut = self._bound_of_any_cut
         worse = 0
