@@ -110,7 +110,7 @@ def by_trees(case: Case, starts: Sequence[Floats]) -> Floats:
     """Prices that rise where the fewest messages meet that chunks with several ends need; from the best start on."""
     topology = case.topology
     rate = case.link_rates
-    shares = _alike(case)
+    shares = alike(case)
     best = max(starts, key=lambda price: _tree_loads(topology, whole(price), shares, rate)[1])
     value = _tree_loads(topology, whole(best), shares, rate)[1]
     share = best * rate / max(float((best * rate).sum()), 1e-300) + 0.1 * rate / rate.sum()
@@ -133,7 +133,7 @@ def by_trees(case: Case, starts: Sequence[Floats]) -> Floats:
     return best
 
 
-def _alike(case: Case) -> list[Share]:
+def alike(case: Case) -> list[Share]:
     """What has several ends, with shares of the same ends as one."""
     found: dict[tuple[bytes, bytes, bool], Share] = {}
     for share in case.several_ends():

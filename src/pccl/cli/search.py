@@ -228,22 +228,29 @@ def _shown(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
     "pccl bound examples/mix.yaml --json",
 )
 @task_options
+@click.option(
+    "--trees",
+    is_flag=True,
+    help="Say also what no all-reduce beats that collects and spreads along trees, without latencies.",
+)
 @json_option
-def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
+def bound(spec: Path | None, trees: bool, as_json: bool, **flags: Any) -> None:
     """Prove how long any algorithm must take, given flags or a SPEC file.
 
     It comes with a certificate: a chunk and its way, a set of devices and what must leave it, or prices of links.
     """
     task = read_task(spec, flags)
-    from pccl.bounds import lower_bound
+    from pccl.bounds import lower_bound, tree_optimum
     from pccl.units import time_text
 
     # For any number of chunks where the task leaves it open.
     found = lower_bound(task.topology, *task.collectives)
+    along_trees = tree_optimum(task.topology, *task.collectives) if trees else None
     if as_json:
         print_json(
             {
                 "bound_ps": int(found.value),
+                "trees_ps": None if along_trees is None else int(along_trees),
                 "kind": found.kind,
                 # Each kind of bound has its own certificate; the document has the same keys for all.
                 "devices": list(found.certificate.get("devices", ())),
@@ -254,4 +261,7 @@ def bound(spec: Path | None, as_json: bool, **flags: Any) -> None:
             }
         )
         return
-    print_facts({"bound": time_text(found.value), "kind": found.kind, "because": str(found)})
+    facts = {"bound": time_text(found.value), "kind": found.kind, "because": str(found)}
+    if along_trees is not None:
+        facts["trees"] = f"{time_text(along_trees)} at least, without latencies"
+    print_facts(facts)
