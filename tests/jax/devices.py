@@ -54,7 +54,7 @@ def wrong(collectives, length, op, dtype):
     inputs = np.zeros((COUNT, length), jnp.dtype(dtype))
     for trial in found:
         for member, rank in enumerate(trial.members):
-            inputs[rank, : len(trial.inputs[member])] = trial.inputs[member]
+            inputs[rank, : len(trial.input(member))] = trial.input(member)
     outputs = on_devices(lambda mine: run(mine, op=op))(inputs)
     return sum(
         trial.wrong(member, outputs[rank])

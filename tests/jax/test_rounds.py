@@ -38,7 +38,7 @@ def play(scripts, lengths):
     inputs = [[] for _ in ranks]
     for trial in found:
         for member, rank in enumerate(trial.members):
-            inputs[rank].append(trial.inputs[member])
+            inputs[rank].append(trial.input(member))
     buffers = np.full((scripts.ranks, tables.size + max(tables.message, tables.copy)), 77, np.int32)
     for rank in ranks:
         for (begin, _), array in zip(tables.inputs, inputs[rank], strict=False):
@@ -64,7 +64,7 @@ def play(scripts, lengths):
         for member, rank in enumerate(trial.members):
             begin = tables.outputs[used[rank]][0]
             used[rank] += 1
-            output = buffers[rank, begin : begin + trial.output_sizes[member]]
+            output = buffers[rank, begin : begin + trial.output_size(member)]
             wrong += trial.wrong(member, output)
     return wrong
 

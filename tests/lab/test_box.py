@@ -42,7 +42,7 @@ def test_a_device_has_its_addresses_its_routes_and_its_rates(wiring):
     assert wiring.home(0) in addresses
     assert wiring.home(1) not in addresses
     # What is for the far end goes by the middle one.
-    assert f"{wiring.home(2)} via {wiring.address(0)} dev w0" in routes
+    assert f"{wiring.home(2)} via {wiring.near_address(0, 1)} dev w0" in routes
     assert "tbf" in rates
 
 

@@ -11,13 +11,13 @@ from pccl.lab.wiring import MOST_DEVICES
 from pccl.topology import Link, Switch, Topology
 
 
-def test_two_opposite_links_are_one_wire_and_every_link_is_on_one():
+def test_links_between_two_devices_are_one_wire():
     """Links that lead one way only have a wire to themselves."""
     links = [Link(0, 1, "2GB/s", "1us"), Link(1, 2, "1GB/s", "1us"), Link(1, 0, "1GB/s", "1us")]
     wiring = Wiring.of(Topology.from_links(3, links), rate="20MB/s")
     assert [(wire.devices, wire.links) for wire in wiring.wires] == [
-        ((0, 1), (0, 2)),
-        ((1, 2), (1, None)),
+        ((0, 1), ((0,), (2,))),
+        ((1, 2), ((1,), ())),
     ]
     assert wiring.topology.bandwidth.tolist() == [20_000_000, 10_000_000, 10_000_000]
 
@@ -27,8 +27,9 @@ def test_a_wire_has_an_address_at_either_end_and_a_device_one_of_its_own():
     ends = [wiring.end_address(wire, end) for wire, _ in enumerate(wiring.wires) for end in (0, 1)]
     homes = [wiring.home(device) for device in wiring.devices]
     assert len(set(ends + homes)) == 2 * len(wiring.wires) + 9
-    there, back = wiring.wires[0].links
-    assert {wiring.address(there), wiring.address(back)} == set(ends[:2])
+    one, other = wiring.wires[0].devices
+    assert {wiring.near_address(one, other), wiring.near_address(other, one)} == set(ends[:2])
+    assert wiring.near_address(0, 8) == wiring.home(8)
 
 
 def test_routes_are_those_of_the_baselines():
@@ -47,7 +48,14 @@ def test_routes_are_those_of_the_baselines():
 def test_rates_count_what_packets_hold_besides():
     wiring = Wiring.of(pccl.topology.ring(4), rate="40mbit")
     assert wiring.topology.bandwidth[0] == 5_000_000
-    assert 40_000_000 < wiring.wire_rate(0) < 42_000_000
+    assert 40_000_000 < wiring.wire_rate(0, 0) < 42_000_000
+
+
+def test_parallel_links_share_a_wire_that_is_as_fast_as_all_of_them():
+    links = [Link(0, 1, "1MB/s", "0ns"), Link(0, 1, "2MB/s", "0ns"), Link(1, 0, "1MB/s", "0ns")]
+    wiring = Wiring.of(Topology.from_links(2, links))
+    assert [wire.links for wire in wiring.wires] == [((0, 1), (2,))]
+    assert wiring.wire_rate(0, 0) == pytest.approx(3 * wiring.wire_rate(0, 1), abs=2)
 
 
 @pytest.mark.parametrize(

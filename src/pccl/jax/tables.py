@@ -60,35 +60,10 @@ class Tables:
 def schedule(scripts: Scripts) -> Rounds:
     """Put the messages of scripts, each of one chunk, into rounds."""
     m = scripts.messages
-    count = len(m)
-    # Where messages meet: a chunk of a collective in one of the buffers of a rank.
-    place = (m.part * (int(m.first.max(initial=0)) + 1) + m.first) * 3
-    read = place + m.read_buffer
-    # What adds nothing reads a place that nobody writes.
-    add = np.where(m.reduce, place + m.add_buffer, -1)
-    write = place + m.write_buffer
-    pairs: list[tuple[int, int]] = []
-    writer: dict[tuple[int, int], int] = {}
-    readers: dict[tuple[int, int], list[int]] = {}
-    takes = scripts.action == Action.TAKE
-    used = takes | (scripts.action == Action.SEND)
-    for rank, is_taken, item in zip(
-        *(column[used].tolist() for column in (scripts.rank, takes, scripts.item)), strict=True
-    ):
-        event = item + count * is_taken
-        key = (rank, int(add[item] if is_taken else read[item]))
-        if key in writer:
-            pairs.append((writer[key], event))
-        readers.setdefault(key, []).append(event)
-        if is_taken:
-            key = (rank, int(write[item]))
-            pairs += [(reader, event) for reader in readers.pop(key, []) if reader != event]
-            if key in writer:
-                pairs.append((writer[key], event))
-            writer[key] = event
-    before, after = np.array(sorted(set(pairs)), np.int64).reshape(-1, 2).T
     # Ways are pairs of ranks: what else lies between them is nothing that a permutation could choose.
-    way = np.stack([m.src, m.dst, np.zeros(count, np.int64)], axis=1)
+    way = np.stack([m.src, m.dst, np.zeros(len(m), np.int64)], axis=1)
+    # Scripts count sending a message and taking it one after the other.
+    before, after = (event // 2 + len(m) * (event % 2) for event in (scripts.before, scripts.after))
     return in_rounds(way, m.start, before, after)
 
 

@@ -28,7 +28,7 @@ _SETTINGS = {
 }
 # For how many seconds a link that was late may be faster, besides a packet: less than a timer may be late, and the rest
 # of its time is lost; more, and a short message after a pause costs nothing.
-_LATE = 0.0005
+_LATE = 0.002
 # How many bytes wait at a link before packets are lost; senders are stopped long before, by their buffers.
 _QUEUE = 32 * 2**20
 
@@ -84,7 +84,10 @@ def _name(device: int) -> str:
 def _settle(wiring: Wiring, device: int) -> Iterator[str]:
     """The addresses of a device, and its routes to all homes."""
     yield "link set lo up"
-    yield f"address add {wiring.home(device)}/32 dev lo"
+    # An interface of its own, so that programs can be told to use it; what joins it to itself is never used.
+    yield "link add home type veth peer name inside"
+    yield "link set home up"
+    yield f"address add {wiring.home(device)}/32 dev home"
     for number, wire in enumerate(wiring.wires):
         for end in (0, 1):
             if wire.devices[end] == device:
@@ -105,11 +108,14 @@ def _settle(wiring: Wiring, device: int) -> Iterator[str]:
 
 def _shape(wiring: Wiring, device: int) -> Iterator[str]:
     """How fast a device may send over each of its links."""
-    for link, (number, end) in wiring.wire_of.items():
-        if wiring.wires[number].devices[end] == device:
-            rate = wiring.wire_rate(link)
-            bucket = PACKET + ETHERNET_HEADER + round(rate / 8 * _LATE)
-            yield f"qdisc add dev w{number} root tbf rate {rate}bit burst {bucket} limit {_QUEUE}"
+    for number, wire in enumerate(wiring.wires):
+        for end in (0, 1):
+            # A direction without a link carries nothing but what acknowledges the other.
+            if wire.devices[end] == device and wire.links[end]:
+                rate = wiring.wire_rate(number, end)
+                bucket = PACKET + ETHERNET_HEADER + round(rate / 8 * _LATE)
+                how = f"rate {rate}bit burst {bucket} limit {_QUEUE}"
+                yield f"qdisc add dev w{number} root tbf {how}"
 
 
 def _set(name: str, value: str) -> None:

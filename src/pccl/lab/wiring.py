@@ -1,8 +1,8 @@
 """How a topology becomes a network in a box: wires between devices, addresses, rates and routes. Nothing is made here.
 
-A device is a network namespace. Two links in opposite directions are one wire, which has an address at either end.
-Besides, every device has one address of its own, its home, to which all others have a route; what is sent there is
-passed on by the devices on the way, as by routers.
+A device is a network namespace. Links between two devices are one wire, which has an address at either end. Besides,
+every device has one address of its own, its home, to which all others have a route; what is sent there is passed on by
+the devices on the way, as by routers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ipaddress import IPv4Address
 import numpy as np
 
 from pccl._arrays import Ints
-from pccl.analysis.baselines.workload import dimension_order, shortest
 from pccl.errors import PcclError
+from pccl.schemes.workload import dimension_order, shortest
 from pccl.topology import Topology
 from pccl.topology.parts import ABSENT
 from pccl.units import BytesPerSecond, parse
@@ -39,18 +39,19 @@ _TC_RATE = re.compile(r"\s*([0-9.]+)\s*([kmgt]?)bit\s*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Wire:
-    """What joins two devices: a link, and the one that leads back if there is such a link.
+    """What joins two devices: all links between the two, in both directions.
 
     Attributes
     ----------
     devices
         Both ends.
     links
-        The link from the first to the second, and the one from the second to the first; None where there is none.
+        The links from the first to the second, and those from the second to the first. Several that are parallel share
+        the wire, which is as fast as all of them.
     """
 
     devices: tuple[int, int]
-    links: tuple[int, int | None]
+    links: tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -133,20 +134,13 @@ class Wiring:
 
     @cached_property
     def wires(self) -> list[Wire]:
-        """All wires: every link is on one of them."""
-        waiting: dict[tuple[int, int], list[int]] = {}
-        found: list[Wire] = []
-        for link, ends in enumerate(
-            zip(self.topology.src.tolist(), self.topology.dst.tolist(), strict=True)
-        ):
-            opposite = waiting.get(ends[::-1])
-            if opposite:
-                wire = opposite.pop(0)
-                found[wire] = Wire(found[wire].devices, (found[wire].links[0], link))
-                continue
-            waiting.setdefault(ends, []).append(len(found))
-            found.append(Wire(ends, (link, None)))
-        return found
+        """All wires, one for every two devices that links join."""
+        found: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+        ends = zip(self.topology.src.tolist(), self.topology.dst.tolist(), strict=True)
+        for link, (src, dst) in enumerate(ends):
+            there, back = found.setdefault((min(src, dst), max(src, dst)), ([], []))
+            (there if src < dst else back).append(link)
+        return [Wire(ends, (tuple(there), tuple(back))) for ends, (there, back) in found.items()]
 
     @cached_property
     def wire_of(self) -> dict[int, tuple[int, int]]:
@@ -154,18 +148,28 @@ class Wiring:
         return {
             link: (number, end)
             for number, wire in enumerate(self.wires)
-            for end, link in enumerate(wire.links)
-            if link is not None
+            for end, links in enumerate(wire.links)
+            for link in links
         }
+
+    @cached_property
+    def _wire_between(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """By two devices: the wire between them, and at which end of it the second is."""
+        found = {}
+        for number, wire in enumerate(self.wires):
+            found[wire.devices] = (number, 1)
+            found[wire.devices[::-1]] = (number, 0)
+        return found
+
+    def near_address(self, device: int, other: int) -> str:
+        """Where a device finds another: over the wire between the two if there is one, otherwise at home."""
+        if (device, other) in self._wire_between:
+            return self.end_address(*self._wire_between[device, other])
+        return self.home(other)
 
     def home(self, device: int) -> str:
         """The address of a device that everybody has a route to."""
         return str(IPv4Address(_HOMES + device + 1))
-
-    def address(self, link: int) -> str:
-        """The address at which a link ends: what is sent there takes this link and no other."""
-        wire, end = self.wire_of[link]
-        return self.end_address(wire, 1 - end)
 
     def end_address(self, wire: int, end: int) -> str:
         """The address of one end of a wire."""
@@ -182,11 +186,10 @@ class Wiring:
         # Which size is taken matters only where bandwidths differ; routers do not know sizes either.
         return shortest(self.topology, 2**16, npus)[0] if routes is None else routes
 
-    def wire_rate(self, link: int) -> int:
-        """Bits per second of the packets that carry as many bytes as the link is to carry."""
-        payload = PACKET - TCP_HEADERS
-        exact = 8 * int(self.topology.bandwidth[link]) * (PACKET + ETHERNET_HEADER) / payload
-        return round(exact)
+    def wire_rate(self, wire: int, end: int) -> int:
+        """Bits per second of the packets that carry as many bytes from one end as the links from there are to carry."""
+        bandwidth = int(self.topology.bandwidth[list(self.wires[wire].links[end])].sum())
+        return round(8 * bandwidth * (PACKET + ETHERNET_HEADER) / (PACKET - TCP_HEADERS))
 
 
 def parse_rate(text: str) -> BytesPerSecond:

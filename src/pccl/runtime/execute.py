@@ -15,6 +15,7 @@ import numpy as np
 from pccl._arrays import Ints
 from pccl.errors import RunError
 from pccl.runtime.arrays import DTYPES, OPS, Arrays
+from pccl.runtime.eager import needs_of, perform_eagerly
 from pccl.runtime.rounds import rounds_of
 from pccl.runtime.scripts import Action, Part, Scripts
 from pccl.runtime.sizes import Elements, Room, Script, Step, script_of
@@ -125,7 +126,10 @@ class Rank:
         )
         pairs = dict(zip(self.mine, buffers, strict=True))
         held = self._arrays(script, pairs, known)
-        if getattr(self.transport, "batched", False):
+        if hasattr(self.transport, "first"):
+            hands = _Hands(held, known, self.transport.arrays)
+            yield from perform_eagerly(script, self._needs, hands, self.transport)
+        elif getattr(self.transport, "batched", False):
             yield from _perform_rounds(script, self._rounds, held, known, self.transport)
         else:
             yield from _perform(script, held, known, self.transport)
@@ -136,6 +140,10 @@ class Rank:
         """Take part in one run of the plan; returns when this rank has what it is promised."""
         for handle in self.start(buffers, **options):
             handle.wait()
+
+    @cached_property
+    def _needs(self) -> dict[int, list[int]]:
+        return needs_of(self.scripts, self.rank)
 
     @cached_property
     def _rounds(self) -> list[int]:

@@ -12,7 +12,7 @@ import socket
 import struct
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -28,6 +28,8 @@ _HEAD = struct.Struct("!qq")
 _STOPS = -1
 _LEAVES = -2
 _EXCHANGE = -3
+# As many bytes are worth waking up for, even if a message has more.
+_ENOUGH = 2**17
 Address = tuple[str, int]
 
 
@@ -48,6 +50,18 @@ class SocketHandle:
             self._transport.progress(self)
 
 
+class FirstHandle:
+    """What is through when the first of several messages is."""
+
+    def __init__(self, transport: SocketTransport, handles: Sequence[SocketHandle]) -> None:
+        self._transport = transport
+        self._handles = handles
+
+    def wait(self) -> None:
+        """Look after all connections until one of the messages is through."""
+        self._transport.progress(*self._handles)
+
+
 class _Connection:
     """What is under way between this rank and another."""
 
@@ -64,6 +78,8 @@ class _Connection:
         self.tag = 0
         self.room = memoryview(self.head)
         self.into: Any = None
+        # How many bytes must be there before the selector tells us.
+        self.rest = 1
         self.left = False
         self.lost = ""
 
@@ -113,6 +129,10 @@ class SocketTransport:
             connection.expected[tag].append(handle)
         return handle
 
+    def first(self, handles: Sequence[SocketHandle]) -> FirstHandle:
+        """What is through when the first of several messages is."""
+        return FirstHandle(self, handles)
+
     def exchange(self, data: bytes) -> list[bytes]:
         """Give a few bytes to all, and return those of all."""
         sent = [
@@ -137,9 +157,11 @@ class SocketTransport:
         for connection in self._connections.values():
             connection.link.close()
 
-    def progress(self, handle: SocketHandle) -> None:
-        """Look after all connections until a message is through."""
-        self._until(lambda: handle.done, [self._connections[handle.peer]])
+    def progress(self, *handles: SocketHandle) -> None:
+        """Look after all connections until one of these messages is through."""
+        peers = sorted({handle.peer for handle in handles})
+        waited = [self._connections[peer] for peer in peers]
+        self._until(lambda: any(handle.done for handle in handles), waited)
 
     # --- how it is done ----------------------------------------------------------------------------------------------
 
@@ -212,10 +234,18 @@ class SocketTransport:
                     if connection.left:
                         return came
         except (BlockingIOError, InterruptedError):
+            self._doze(connection)
             return came
         except OSError:
             self._lose(connection)
             return came
+
+    def _doze(self, connection: _Connection) -> None:
+        """Sleep until the rest of a message is there: over a slow link, every packet would wake us otherwise."""
+        rest = 1 if connection.into is None else min(len(connection.room), _ENOUGH)
+        if rest != connection.rest:
+            connection.rest = rest
+            connection.link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, rest)
 
     def _complete(self, connection: _Connection) -> None:
         """A head, or what belongs to it, is all there."""

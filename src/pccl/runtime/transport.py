@@ -36,6 +36,9 @@ class Transport(Protocol):
     -----
     A transport that has ``batched`` set takes many messages at once: ``batch(sends, receives)`` with pairs of an array
     and a rank, which returns a handle for all of them. Then tags do not matter, and rounds take the place of steps.
+
+    One that has ``first(handles)``, which returns a handle that is through when the first of several is, and whose
+    handles have ``done`` and ``peer``, lets ranks do every step as soon as it can be done.
     """
 
     rank: int
