@@ -19,7 +19,7 @@ import msgspec
 from pccl.collective import COLLECTIVES, Collective, Condition, DeviceMesh, device_mesh, parse_group
 from pccl.errors import CollectiveError, FormatError, PcclError
 from pccl.settings import Settings
-from pccl.topology import Topology, load, topology_from_dict
+from pccl.topology import Topology, load, named_in, topology_from_dict
 from pccl.topology.documents import converted, placed, read_document
 from pccl.topology.edits import damaged
 from pccl.topology.files import TopologyFile
@@ -342,7 +342,9 @@ def _topology(given: str | dict[str, Any], folder: Path) -> Topology:
             place = "$.topology" + error.place.removeprefix("$")
             raise FormatError(error.problem, place) from error
     with placed("$.topology"):
-        files = files_in(given) or files_in(str(folder / given))
+        files = files_in(given)
+        if files is None and not named_in(given) and (folder / given).is_file():
+            files = [given], {}
         if files is None:
             return parse_topology(given)
         # Files beside the spec are found from any folder.
