@@ -1,5 +1,6 @@
 """The result: transfers in columns, a file to keep them in, and the verifier that trusts nobody.
 
+apart     when partial sums that are exchanged may come in
 bound     what a lower bound says: an algorithm knows the one that was proven with it
 core      Algorithm, its transfers and its provenance
 holding   for how long links are held, interval by interval

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike
 
 from pccl._arrays import Floats, Indices, Ints
 from pccl.algorithm import Algorithm
+from pccl.algorithm.apart import kept_apart
 from pccl.algorithm.holding import held_time
 from pccl.algorithm.queues import first_come_starts
-from pccl.algorithm.timing import planned_starts, times_of
+from pccl.algorithm.timing import find_inputs, planned_starts, times_of
 from pccl.errors import PcclError, TopologyError
 from pccl.network import LONGEST
 from pccl.topology import Topology
@@ -227,6 +228,12 @@ def simulate(
         transmission = np.maximum(transmission + np.rint(more).astype(np.int64), 1)
     times = times_of(transfers, world, transmission)
     start = DISCIPLINES[discipline](transfers, world, times)
+    # Where everyone ends with a sum, partial sums may be exchanged; none is added to what has yet to be sent.
+    conditions = algorithm.conditions
+    if np.any(conditions.reduces & (conditions.num_destinations > 1)) and not world.limited:
+        inputs = find_inputs(transfers, world)
+        apart = kept_apart(transfers, inputs, times, start, transfers.arrival)
+        start = start if apart is None else apart
     return Simulation(algorithm, discipline, start, start + times.travel, times.hold)
 
 

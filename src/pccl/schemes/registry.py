@@ -12,6 +12,7 @@ from pccl.collective import COLLECTIVES, Collective
 from pccl.errors import InternalError
 from pccl.network import NEVER
 from pccl.schemes.dimensions import hierarchical
+from pccl.schemes.exchanges import exchange, one_shot, recursive_doubling, two_shot
 from pccl.schemes.multitree import multitree
 from pccl.schemes.nccl import nccl_ring, nccl_tree, nvls
 from pccl.schemes.rings import best_ring, ring
@@ -59,6 +60,8 @@ class Scheme:
         What it asks of groups or networks; empty if any will do.
     pipelined
         Whether it chooses a number of chunks by itself where that is left open.
+    exchanges
+        Whether partial sums are exchanged: then each must be sent before another one is added to it.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Scheme:
     plan: Callable[[Workload], Sends] = field(repr=False)
     needs: str = ""
     pipelined: bool = False
+    exchanges: bool = False
 
     def check(self, topology: Topology, collectives: Sequence[Collective]) -> None:
         """Refuse collectives of another kind, and switches with limits."""
@@ -110,7 +114,7 @@ class Scheme:
             if laid.least(any_cut=not is_cut) >= duration:
                 break
             tried += len(laid) * len(self._services)
-            found = laid.timed(*self._services)
+            found = laid.timed(*self._services, exchanges=self.exchanges)
             if before is None or found.duration < before * (1 - LEAST_GAIN):
                 best = found
                 vain = 0
@@ -130,7 +134,10 @@ class Scheme:
     def _services(self) -> tuple[Service, ...]:
         # Senders that wait for room at the receiver let old pieces through before new ones, others serve in turn:
         # which of the two is more like NCCL depends on its buffers, so it gets the better one.
-        return (first_come_starts, oldest_first_starts) if self.pipelined else (first_come_starts,)
+        # What is exchanged may be held up by what others have just begun.
+        if self.pipelined or self.exchanges:
+            return (first_come_starts, oldest_first_starts)
+        return (first_come_starts,)
 
 
 def check_support(
@@ -166,6 +173,14 @@ SCHEMES = (
            SHARED | ROOTED, ring),
     Scheme("best-ring", "shares go round the best ring that a quick search finds",
            SHARED | ROOTED, best_ring),
+    Scheme("one-shot", "everyone sends all it has to everyone, who adds it up",
+           frozenset({"all-reduce"}), one_shot, "NPUs that reach each other directly", exchanges=True),
+    Scheme("two-shot", "everyone sends each share to the member that adds it up and sends the sum to everyone",
+           frozenset({"all-reduce"}), two_shot),
+    Scheme("recursive-doubling", "blocks exchange their sums in pairs, one dimension after another",
+           frozenset({"all-reduce"}), recursive_doubling, "NPUs next to each other", exchanges=True),
+    Scheme("exchange", "blocks exchange their sums, in pairs or several at once, whichever is quickest",
+           frozenset({"all-reduce"}), exchange, "NPUs next to each other", exchanges=True),
     Scheme("halving-doubling", "shares are exchanged at doubling distances",
            SHARED, halving_doubling, "a power of two NPUs per group"),
     Scheme("double-tree", "two complementary binary trees, each for every second chunk",

@@ -14,13 +14,14 @@ import numpy as np
 
 from pccl._arrays import Bools, Indices, Ints, offsets_of, take_rows
 from pccl.algorithm import Algorithm, Transfers
+from pccl.algorithm.apart import kept_apart
 from pccl.algorithm.timing import Times, times_of
 from pccl.algorithm.timing_kernels import Inputs, serve_as_planned
 from pccl.collective import Collective, compile_conditions
 from pccl.errors import InfeasibleError
 from pccl.network import LONGEST
 from pccl.schemes import tree_kernels as kernels
-from pccl.schemes.workload import Paths, Workload
+from pccl.schemes.workload import Paths, UnsupportedError, Workload
 from pccl.topology import Topology
 
 # When transfers start, given what each waits for.
@@ -88,11 +89,19 @@ class Laid:
         busiest = 0 if any_cut else int(t.link_busy.max(initial=0))
         return max(busiest, int(arrival.max(initial=0)))
 
-    def timed(self, *services: Service) -> Algorithm:
-        """All contend for the links; of several ways to serve them, the best counts."""
+    def timed(self, *services: Service, exchanges: bool = False) -> Algorithm:
+        """All contend for the links; of several ways to serve them, the best counts.
+
+        Where sums are exchanged, each waits until what was held before has been sent.
+        """
         t = self.transfers
         times = times_of(t, t.topology, t.transmission)
         starts = [serve(t, t.topology, times, self.inputs) for serve in services]
+        if exchanges:
+            apart = (kept_apart(t, self.inputs, times, start, t.start) for start in starts)
+            starts = [start for start in apart if start is not None]
+        if not starts:
+            raise UnsupportedError("finds no order in which no sum comes in too early")
         start = min(starts, key=lambda start: int((start + times.travel).max(initial=0)))
         return Algorithm.build(
             t.topology, self.collectives, t.chunk, t.link, start, t.reduce,
@@ -147,7 +156,7 @@ def lay_walks(workload: Workload, stops: Ints, chunk: Ints, walk: Ints) -> Sends
     newest[first[:-1][np.diff(first) > 0]] = 0
     nothing = np.zeros(len(link), np.int64)
     pattern = kernels.Pattern(first, link.astype(np.int32), newest, nothing, nothing > 0)
-    return _repeated(pattern, chunk, walk)
+    return lay_pattern(pattern, chunk, walk)
 
 
 def lay_trees(
@@ -200,7 +209,7 @@ def lay_trees(
     kernels.lay_trees(up or absent, down or absent, ground, once)
     chunk = workload.by_piece
     tree_of_chunk = workload.conditions.share if tree_of_chunk is None else tree_of_chunk
-    return _repeated(pattern, chunk, tree_of_chunk[chunk])
+    return lay_pattern(pattern, chunk, tree_of_chunk[chunk])
 
 
 def _table(workload: Workload, trees: Trees, inward: bool) -> kernels.TreeTable:
@@ -221,8 +230,8 @@ def _table(workload: Workload, trees: Trees, inward: bool) -> kernels.TreeTable:
     )
 
 
-def _repeated(pattern: kernels.Pattern, chunk: Ints, row_of_chunk: Ints) -> Sends:
-    """The pattern of each chunk, one chunk after another."""
+def lay_pattern(pattern: kernels.Pattern, chunk: Ints, row_of_chunk: Ints) -> Sends:
+    """The transfers of each chunk, as its row of the pattern has them, one chunk after another."""
     rows = np.arange(len(pattern.link))
     first, taken = take_rows(pattern.first, rows, row_of_chunk)
     columns: list[Any] = [column[taken] for column in pattern[1:]]

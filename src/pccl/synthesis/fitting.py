@@ -33,6 +33,8 @@ from pccl.topology.parts import SWITCH
 KEPT = 1.02
 # A plan that suits all runtimes may take so many times as long as the best.
 TOLERATED = 1.05
+# A scheme that is so many times as fast is taken even if some runtime cannot take it.
+MUCH_FASTER = 1.25
 # Of the effort: for a second search, if nobody has named a runtime.
 SHARE_OF_SECOND = 0.25
 # What takes so many times as long before it is improved will not become that good.
@@ -125,9 +127,7 @@ class Fitting:
 
     def _suits_as_well(self, known: Algorithm, ours: Algorithm, asked: Sequence[Target]) -> bool:
         """Whether a scheme is as good for all runtimes as what was found, or so much faster that it does not matter."""
-        if ours.duration > TOLERATED * known.duration:
-            return True
-        if self._is_easy(known):
+        if len(known.collectives) > 1 or ours.duration > MUCH_FASTER * known.duration:
             return True
         longest = _longest(known, asked, quick=False)
         return longest <= KEPT * known.duration or longest <= _longest(ours, asked)

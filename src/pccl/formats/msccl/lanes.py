@@ -169,8 +169,8 @@ class Runs:
         return found
 
 
-def runs_of(program: Program, units: Units, lanes: Ints) -> Runs:
-    """Messages joined with neighbours in memory.
+def runs_of(program: Program, units: Units, lanes: Ints, joined: bool = True) -> Runs:
+    """Messages joined with neighbours in memory, unless they are not to be.
 
     Only messages of a window are joined: all of them are there when the first starts, and none is used before the last
     has arrived. So the plan stays as good as it was, and events keep their order in time.
@@ -184,7 +184,7 @@ def runs_of(program: Program, units: Units, lanes: Ints) -> Runs:
     arrival = m.arrival[order]
     opens = np.ones(len(m), np.bool_)
     # If instances cut chunks, neighbours in the program are apart in the file.
-    if units.together:
+    if units.together and joined:
         ready = _when_ready(program)[order]
         used = _when_used(program)[order]
         find_windows(lane, start, arrival, ready, used, opens)

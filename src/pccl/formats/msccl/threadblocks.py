@@ -98,16 +98,23 @@ class Threadblocks:
 
 
 def arrange(
-    program: Program, units: Units, target: Target, channels: int | None = None
+    program: Program,
+    units: Units,
+    target: Target,
+    channels: int | None = None,
+    joined: bool = True,
 ) -> Threadblocks:
-    """The threadblocks of all ranks, within the limits of the target, and of the channels between two ranks."""
+    """The threadblocks of all ranks, within the limits of the target, and of the channels between two ranks.
+
+    Messages that lie side by side are joined, unless they are not to be.
+    """
     try:
-        return _arranged(program, units, target, channels)
+        return _arranged(program, units, target, channels, joined)
     except PcclError:
         # Fewer threadblocks may do, if messages then wait for others.
         if channels is None:
             with suppress(PcclError):
-                return _arranged(program, units, target, 1, strictly=False)
+                return _arranged(program, units, target, 1, joined, strictly=False)
         raise
 
 
@@ -116,6 +123,7 @@ def _arranged(
     units: Units,
     target: Target,
     channels: int | None,
+    joined: bool,
     strictly: bool = True,
 ) -> Threadblocks:
     """The same; with so many channels between two ranks, or more if that is not meant strictly."""
@@ -123,7 +131,7 @@ def _arranged(
     if channels is not None:
         program = in_turn(program, lanes)
     while True:
-        runs = runs_of(program, units, lanes.messages)
+        runs = runs_of(program, units, lanes.messages, joined)
         blocks = _blocks(program, units, operations(program, units, lanes, runs))
         _check(blocks, program, units, target)
         # Waits need steps of their own, and take time to find: not before the rest fits.

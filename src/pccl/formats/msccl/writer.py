@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,8 @@ def write(
     if protocol not in DEPTHS:
         raise PcclError(f"there is no protocol {protocol!r}; there are {', '.join(DEPTHS)}")
     least, most = _sizes(min_bytes, max_bytes)
-    layout = _laid_out(
+    lay = partial(
+        _laid_out,
         algorithm,
         find_target(target),
         instances=positive(instances, "instances"),
@@ -107,10 +109,9 @@ def write(
         padded=padded,
         collective=collective,
     )
-    head = layout.head(algorithm.topology.name, protocol, least, most)
-    text = layout.text(head)
     # Nothing that is wrong reaches a disk.
-    _try(text, layout)
+    layout, head = _that_runs(lay, (algorithm.topology.name, protocol, least, most))
+    text = layout.text(head)
     promised = promise(algorithm, collective, "msccl", lowered=lowered, queue=layout.queue)
     with replacing(path) as file:
         file.write(text.encode("ascii"))
@@ -125,9 +126,8 @@ def fit(algorithm: Algorithm, quick: bool = False) -> Picoseconds:
     """
     times = [algorithm.duration if quick else Picoseconds(0)]
     for which in range(len(algorithm.collectives)):
-        layout = _laid_out(algorithm, find_target("executor"), collective=which)
-        if not quick:
-            _try(layout.text(layout.head("trial")), layout)
+        lay = partial(_laid_out, algorithm, find_target("executor"), collective=which)
+        layout = lay() if quick else _that_runs(lay, ("trial",))[0]
         # Otherwise messages take as long as planned: nothing overtakes anything in a lane.
         if not quick or algorithm.needs:
             times.append(promise(algorithm, which, "msccl", queue=layout.queue).lowered)
@@ -197,6 +197,7 @@ def _laid_out(
     all_ranks: bool | None = None,
     padded: bool = False,
     collective: int | None = None,
+    joined: bool = True,
 ) -> _Layout:
     """Find room for everything; raises if the runtime has none."""
     chosen = chosen_collective(algorithm, collective)
@@ -212,7 +213,7 @@ def _laid_out(
         padded=padded or None,
     )
     units = Units.of(program, instances, apart=padded)
-    blocks = arrange(program, units, target, channels)
+    blocks = arrange(program, units, target, channels, joined)
     return _Layout(target, chosen, in_place, program, units, blocks)
 
 
@@ -340,13 +341,35 @@ def _tag(name: str, attributes: Mapping[str, object]) -> str:
     return f"<{name} {inside}>"
 
 
+class _HangsError(PcclError):
+    """Connections hold too few messages."""
+
+
+def _that_runs(
+    lay: Callable[..., _Layout], about: Sequence[Any]
+) -> tuple[_Layout, dict[str, str | int]]:
+    """A layout whose file has been run, and the head of the file; its messages go one by one if joined ones hang."""
+    try:
+        layout = lay()
+        head = layout.head(*about)
+        _try(layout.text(head), layout)
+    except _HangsError as hangs:
+        layout = lay(joined=False)
+        head = layout.head(*about)
+        try:
+            _try(layout.text(head), layout)
+        except PcclError:
+            raise hangs from None
+    return layout, head
+
+
 def _try(text: str, layout: _Layout) -> None:
     """Run the file before anybody else does."""
     group = layout.program.members.tolist()
     problems = find_problems(text, target=layout.target.name, group=group, shares=layout.shares)
     for problem in problems:
         if problem.kind is Kind.DEADLOCK:
-            raise PcclError(
+            raise _HangsError(
                 f"the schedule keeps more messages on their way than a connection holds, and would hang ({problem}); "
                 "use fewer chunks, or the protocol LL (protocol='LL', --protocol LL), whose connections hold more"
             )
