@@ -51,11 +51,14 @@ def test_baselines_that_do_not_apply_are_left_out_and_named():
     result = json.loads(run(*task, "--json").stdout)
     names = [row["algorithm"] for row in result["rows"]]
     assert names == [
-        "pccl", "nccl-ring", "nccl-tree", "ring", "best-ring", "double-tree", "multitree", "bound",
+        "pccl", "nccl-ring", "nccl-tree", "ring", "best-ring", "two-shot", "recursive-doubling", "exchange",
+        "double-tree", "multitree", "bound",
     ]  # fmt: skip
     assert result["left_out"] == {
         "nvls": "needs a switch that multiplies and adds in every box, as in h100:4,nvls=yes; ring:6 has none",
         "direct": "does not support all-reduce",
+        "one-shot": "needs a way from every NPU of the group to every other that passes through no NPU and no switch "
+        "that adds",
         "halving-doubling": "needs a power of two NPUs per group; all-reduce has 6",
         "bruck": "does not support all-reduce",
         "hierarchical": "needs a network with dimensions, such as mesh:4x4; ring:6 has none",

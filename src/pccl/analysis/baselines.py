@@ -113,8 +113,9 @@ def baselines() -> tuple[Baseline, ...]:
     Examples
     --------
     >>> [baseline.name for baseline in baselines()]  # doctest: +NORMALIZE_WHITESPACE
-    ['nccl-ring', 'nccl-tree', 'nvls', 'direct', 'direct-ascending', 'ring', 'best-ring',
-     'halving-doubling', 'double-tree', 'bruck', 'hierarchical', 'multitree', 'confined']
+    ['nccl-ring', 'nccl-tree', 'nvls', 'direct', 'direct-ascending', 'ring', 'best-ring', 'one-shot', 'two-shot',
+     'recursive-doubling', 'exchange', 'halving-doubling', 'double-tree', 'bruck', 'hierarchical', 'multitree',
+     'confined']
     >>> [baseline.needs for baseline in baselines() if baseline.name == "halving-doubling"]
     ['a power of two NPUs per group']
     """

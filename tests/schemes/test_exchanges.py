@@ -1,0 +1,135 @@
+"""Partial sums exchanged: the longest way is paid for once, and every sum counts every contribution once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pccl
+from pccl.algorithm.apart import kept_apart
+from pccl.algorithm.timing import find_inputs, times_of
+from pccl.schemes import UnsupportedError
+from pccl.schemes.workload import Workload
+from pccl.targets import TARGETS
+from pccl.topology import parse_topology
+from tests.strategies import networks
+
+EXCHANGES = ("one-shot", "recursive-doubling", "exchange")
+LINK = {"latency": "1us", "bandwidth": "1TB/s"}  # small data take a microsecond a link
+SMALL = pccl.AllReduce("1KiB", chunks=1)
+
+
+def links(name, topology, collective=SMALL):
+    """How many links long the way is that it pays for, after a check that it is correct."""
+    algorithm = pccl.baseline(name, topology, collective)
+    pccl.verify(algorithm)
+    return round(algorithm.duration / 1e6, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "topology", "length"),
+    [
+        ("one-shot", pccl.topology.switch(8, **LINK), 2),
+        ("one-shot", pccl.topology.fully_connected(5, **LINK), 1),
+        ("two-shot", pccl.topology.switch(8, **LINK), 4),
+        ("recursive-doubling", pccl.topology.switch(8, **LINK), 6),
+        ("recursive-doubling", pccl.topology.hypercube(4, **LINK), 4),
+        ("recursive-doubling", pccl.topology.ring(4, **LINK), 2),
+        ("recursive-doubling", pccl.topology.torus(4, 4, **LINK), 4),
+        ("recursive-doubling", pccl.topology.line(8, **LINK), 7),
+        ("recursive-doubling", pccl.topology.mesh(4, 4, **LINK), 6),
+        # Halves of a ring, then both of their ends, then from the ends inwards.
+        ("recursive-doubling", pccl.topology.ring(8, **LINK), 5),
+        ("recursive-doubling", pccl.topology.ring(5, **LINK), 3),
+        # The middle gets both ends at once.
+        ("exchange", pccl.topology.line(3, **LINK), 2),
+        ("exchange", pccl.topology.switch(8, **LINK), 2),
+        ("exchange", pccl.topology.torus(4, 4, **LINK), 4),
+    ],
+    ids=str,
+)
+def test_how_far_small_data_go(name, topology, length):
+    assert links(name, topology) == pytest.approx(length, rel=0.03)
+
+
+@pytest.mark.parametrize("machine", ["dgx1", "switch:8", "hypercube:4", "h100:4"])
+def test_small_sums_take_little_more_than_the_longest_way(machine):
+    topology = parse_topology(machine)
+    topology = replace(topology, gap=np.zeros_like(topology.gap))
+    longest_way = Workload.of(topology, SMALL).times.max()
+    assert pccl.synthesize(topology, SMALL).duration <= 1.2 * longest_way
+
+
+def test_boxes_exchange_inside_then_with_each_other():
+    """Everyone sends once to the seven others of its box, then once to those at its place in other boxes."""
+    machine = parse_topology("a100:2")
+    algorithm = pccl.baseline("exchange", machine, SMALL)
+    t = algorithm.transfers
+    sent = np.bincount(t.src[(t.src < 16) & (t.chunk == 0)], minlength=16)
+    assert sent.tolist() == [8] * 16
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_slow_senders_hold_up_what_comes_in(name):
+    """Seven messages of 20 ns take longer than 10 ns there: the first must not come in before the last has left."""
+    near = pccl.topology.switch(8, latency="10ns")
+    pccl.verify(pccl.baseline(name, near, SMALL))
+
+
+@settings(max_examples=30, deadline=None)
+@given(networks(limits=False), st.data())
+def test_every_exchange_is_correct(topology, data):
+    members = data.draw(
+        st.lists(st.sampled_from(topology.npus.tolist()), min_size=2, unique=True), "group"
+    )
+    size = data.draw(st.sampled_from(["64B", "1KiB", "1MiB"]), "size")
+    collective = pccl.AllReduce(size, group=tuple(members), chunks=1)
+    for name in EXCHANGES:
+        try:
+            algorithm = pccl.baseline(name, topology, collective)
+        except (UnsupportedError, pccl.InfeasibleError):
+            continue
+        pccl.verify(algorithm)
+        for discipline in ("planned", "fifo"):
+            pccl.verify(pccl.simulate(algorithm, discipline).to_algorithm())
+
+
+def test_a_simulation_does_not_add_too_early():
+    """Of a ring of five, NPUs that have little to do wait for the others."""
+    ring = pccl.topology.ring(5, **LINK)
+    algorithm = pccl.baseline("exchange", ring, pccl.AllReduce("5MB", chunks=1))
+    t = algorithm.transfers
+    times = times_of(t, ring, t.transmission)
+    inputs = find_inputs(t, ring)
+    assert np.array_equal(kept_apart(t, inputs, times, t.start, t.arrival), t.start)
+    simulation = pccl.simulate(algorithm)
+    assert simulation.finish == algorithm.duration
+    slow = pccl.simulate(algorithm, slowdown={0: 3.0})
+    assert slow.finish > algorithm.duration
+
+
+@pytest.mark.parametrize("machine", ["ring:4", "dgx1", "switch:8", "h100:2", "ring:5", "mesh:3x3"])
+@pytest.mark.parametrize("target", ["mscclpp", "msccl", "chakra"])
+def test_runtimes_take_exchanges(target, machine):
+    """Their files are run by interpreters that know what every place in memory holds."""
+    algorithm = pccl.baseline("exchange", parse_topology(machine), pccl.AllReduce("64KiB"))
+    assert TARGETS[target].time_of(algorithm) <= 1.02 * algorithm.duration
+
+
+@pytest.mark.parametrize(
+    ("name", "topology", "reason"),
+    [
+        ("one-shot", pccl.topology.ring(4), "needs a way from every NPU of the group"),
+        ("exchange", pccl.topology.switch(4, multicast=True, reduce=True), "no switch that adds"),
+        ("one-shot", pccl.topology.switch(64), "would take more than 150,000 transfers"),
+        ("exchange", pccl.topology.mesh(17, 16), "at most 256 NPUs"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_exchanged_says_why(name, topology, reason):
+    with pytest.raises(UnsupportedError, match=reason):
+        pccl.baseline(name, topology, SMALL)
