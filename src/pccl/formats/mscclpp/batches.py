@@ -133,6 +133,8 @@ class Batches:
         ready = np.zeros(len(time), np.int64)
         np.maximum.at(ready, then, time[first])
         is_message = everything < count
+        needs = np.bincount(then, minlength=len(time)) > 0
+        followed = np.bincount(first, minlength=len(time)) > 0
         staged = np.zeros(len(everything), np.bool_)
         staged[:count] = self.staged
         runs = Runs(
@@ -140,9 +142,11 @@ class Batches:
             leave=leave,
             land=land,
             use=use[len(everything) :],
-            waits=is_message & (np.bincount(then, minlength=len(time))[: len(everything)] > 0),
-            tells=is_message & (np.bincount(first, minlength=len(time))[len(everything) :] > 0),
+            waits=is_message & needs[: len(everything)],
+            tells=is_message & followed[len(everything) :],
             staged=staged,
+            holds=followed[: len(everything)].copy(),
+            queues=needs[len(everything) :].copy(),
             size=np.ones(len(everything), np.int64),
             last=everything.copy(),
             next=np.append(self._behind(), np.full(len(copies), NONE)),
@@ -157,8 +161,8 @@ class Batches:
         )
         keys, items, stack = np.empty((3, len(time)), np.int64)
         mark = np.zeros(len(time) + len(everything), np.int64)
-        needs = Room(self.src, self.dst, self.port, load.copy(), room)
-        join(waits, runs, needs, Scratch(keys, items, stack, mark), MOST)
+        limits = Room(self.src, self.dst, self.port, load.copy(), room)
+        join(waits, runs, limits, Scratch(keys, items, stack, mark), MOST)
         return runs.of[:count]
 
     def _behind(self) -> Ints:

@@ -44,6 +44,8 @@ class Runs(NamedTuple):
         When the last of its messages is there, and when the first of them is needed.
     waits, tells, staged
         Whether its sender waits for somebody, its receiver tells somebody, and something lands in scratch.
+    holds, queues
+        Whether something waits for its being sent, and whether its receipt waits for something else.
     size, last
         How many messages it has, and its last one.
     next
@@ -59,6 +61,8 @@ class Runs(NamedTuple):
     waits: Bools
     tells: Bools
     staged: Bools
+    holds: Bools
+    queues: Bools
     size: Ints
     last: Ints
     next: Ints
@@ -161,6 +165,8 @@ def unite(runs: Runs, run: int, other: int) -> None:
     runs.waits[run] |= runs.waits[other]
     runs.tells[run] |= runs.tells[other]
     runs.staged[run] |= runs.staged[other]
+    runs.holds[run] |= runs.holds[other]
+    runs.queues[run] |= runs.queues[other]
     runs.size[run] += runs.size[other]
     runs.link[runs.last[run]] = other
     runs.last[run] = runs.last[other]
@@ -232,7 +238,10 @@ def leads_to(
 ) -> bool:  # fmt: skip
     """Whether another run has to wait for a run by way of others: then they would wait in a circle as one."""
     count = len(runs.of)
-    limit = max(runs.land[run], runs.land[other])
+    # What is later than the other one cannot lead to it.
+    limit = runs.land[other] if runs.queues[other] else runs.leave[other]
+    if runs.land[run] > limit and not runs.holds[run]:
+        return False
     # Nodes are runs as they are sent, and behind those, as they are received.
     scratch.stack[0], scratch.stack[1] = run, count + run
     scratch.mark[run], scratch.mark[count + run] = stamp, stamp
@@ -251,7 +260,6 @@ def leads_to(
                 follower = runs.of[then - count] if lands else runs.of[then]
                 if follower == other:
                     return True
-                # What is later than both cannot lead back to them.
                 when = runs.land[follower] if lands else runs.leave[follower]
                 entry = follower + count if lands else follower
                 if scratch.mark[entry] != stamp and when <= limit:

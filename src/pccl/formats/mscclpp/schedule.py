@@ -101,14 +101,15 @@ class Schedule:
 def arrange(program: Program, *, box: int, most: int) -> Schedule:
     """Divide a program among threadblocks, at most `most` on a rank; ports connect boxes of `box` ranks each."""
     singles = single(program, box)
-    for cut in (LONG, SHORT):
+    load = _load(program, singles, _costs(singles))
+    # Single messages run earliest. Nothing is packed in vain: operations take room in any case.
+    overfull = load.max(initial=0) > most * MAX_OPS
+    for cut in () if overfull else (LONG, SHORT):
         found, failed = _arranged(program, singles, cut, most)
         if found is not None:
             return found
-    # Single messages run earliest; joining them is for ranks that have no room otherwise.
-    ranks = len(program.npus)
-    load = _load(program, singles, _costs(singles))
-    room = np.full(ranks, int(FILLED * most * MAX_OPS))
+    # Joining them is for ranks that have no room otherwise.
+    room = np.full(len(load), int(FILLED * most * MAX_OPS))
     fewest = len(singles)
     for _ in range(ROUNDS):
         batches = singles.joined(load, room)
