@@ -19,6 +19,7 @@ from pccl.errors import FormatError, PcclError
 from pccl.reporting.figures import FIGURES, SUFFIXES, plot
 from pccl.reporting.figures.style import COLOURS, group_label, readable_on
 from pccl.reporting.groups import process_groups
+from pccl.reporting.layouts import arrange
 from pccl.topology import Link, Switch, Topology, mesh, parse_topology
 from tests.end_to_end.program import pccl as program
 from tests.end_to_end.program import refused, spawn
@@ -124,6 +125,20 @@ def test_a_topology_shows_what_its_switches_do(drawn, text, labels):
     assert {one for one in texts if one.startswith("switch") and one != text} - {
         parse_topology(text).name
     } == labels
+
+
+def test_what_is_out_of_order_is_dashed_where_it_was(drawn):
+    whole = parse_topology("h100:2")
+    broken = whole.without(links=["8-11:rail*"], devices=["npu5"])
+    picture = drawn(broken, "topology")
+    # Four cables, and the two of the NPU that failed.
+    assert picture.count("lost") == 6
+    assert "out of order" in picture.texts
+    assert "out of order" not in drawn(whole, "topology").texts
+    before = arrange(whole)
+    after = arrange(broken)
+    assert (before.x.tolist(), before.y.tolist()) == (after.x.tolist(), after.y.tolist())
+    assert len(after.rise) == broken.num_links
 
 
 def test_frames_and_bandwidths_of_machines(drawn):
