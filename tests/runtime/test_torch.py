@@ -130,7 +130,7 @@ def test_a_plan_is_a_function_on_tensors(pool, plans):
     assert results == [[total, largest, [6.0, 10.0, 14.0], [[1.0, 1.0]] * 3]] * 4
 
 
-def test_several_groups_and_those_who_relay_make_one_call(pool, tmp_path):
+def test_several_groups_and_those_who_relay_make_one_call(pool):
     """Two groups on a ring of four, whose members are not neighbours; rank 3 is in none of them."""
     ring = pccl.topology.ring(4, unidirectional=True)
     plan = pccl.synthesize(
@@ -139,13 +139,13 @@ def test_several_groups_and_those_who_relay_make_one_call(pool, tmp_path):
         pccl.AllReduce("8kB", group=[1, 2]),
         effort="fast",
     )
-    plan.save(tmp_path / "groups.pccl")
-    found = pool.run(f"{TASKS}:compiled_for_groups", str(tmp_path / "groups.pccl"), [5, 3])
+    found = pool.run(f"{TASKS}:compiled_for_groups", scripts_of(plan), [5, 3])
     assert found[:4] == [[[4.0] * 5], [[5.0] * 3], [[4.0] * 5, [5.0] * 3], []]
 
 
 def test_mistakes_are_named(pool, plans):
-    for messages in pool.run(f"{TASKS}:called_wrongly", str(plans / "AllReduce.pccl"))[:4]:
+    scripts = scripts_of(pccl.load(plans / "AllReduce.pccl"))
+    for messages in pool.run(f"{TASKS}:called_wrongly", scripts)[:4]:
         first, second, third, fourth = messages
         assert "the output of rank" in first
         assert "BAND" in second
@@ -203,6 +203,34 @@ def test_when_a_rank_is_killed_all_others_raise(plans):
     with Pool(4, CONNECT, timeout=20) as pool:
         threading.Timer(1.0, os.kill, (pool.processes[1], signal.SIGKILL)).start()
         with pytest.raises(pccl.RunError, match=r"rank 1 has died \(SIGKILL\)"):
-            pool.run(f"{TASKS}:for_ever", str(plans / "AllReduce.pccl"))
+            pool.run(f"{TASKS}:for_ever", scripts_of(pccl.load(plans / "AllReduce.pccl")))
         assert pool.errors.keys() == {0, 1, 2, 3}
         assert all("has lost" in str(pool.errors[rank]) for rank in (0, 2, 3))
+
+
+@pytest.mark.parametrize("counts", [[8, 9], [4000, 8]])
+def test_ranks_that_disagree_on_sizes_all_raise(plans, counts):
+    """A rank that calls with more or less than the others; no two ranks need to say it in the same words."""
+    each = [[8, 8] if counts[0] == 8 else [4000, 4000]] * 3 + [counts]
+    with (
+        Pool(4, CONNECT, timeout=10) as pool,
+        pytest.raises(pccl.RunError, match="as many elements"),
+    ):
+        pool.run(
+            f"{TASKS}:changes_its_mind", scripts_of(pccl.load(plans / "AllReduce.pccl")), each=each
+        )
+
+
+def test_ranks_that_have_other_plans_or_other_numbers_all_raise(plans):
+    made = [scripts_of(pccl.load(plans / f"{kind}.pccl")) for kind in ("AllReduce", "AllGather")]
+    with (
+        Pool(4, CONNECT, timeout=10) as pool,
+        pytest.raises(pccl.RunError, match="rank 2 has another plan than rank 0"),
+    ):
+        pool.run(f"{TASKS}:compile_own", each=[made[0], made[0], made[1], made[0]])
+    five = scripts_of(pccl.synthesize(pccl.topology.ring(5), pccl.AllReduce("5kB")))
+    with (
+        Pool(4, CONNECT, timeout=10) as pool,
+        pytest.raises(pccl.RunError, match="for 5 ranks, but there are 4"),
+    ):
+        pool.run(f"{TASKS}:compile_own", five)

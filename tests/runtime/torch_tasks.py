@@ -8,6 +8,7 @@ import os
 import runpy
 import warnings
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -231,3 +232,15 @@ def train(transport, example, plans, ranks):
     before = Counter(groups[1].served)
     losses = [run(group) for group in groups]
     return *losses, dict(groups[1].served - before)
+
+
+def changes_its_mind(transport, path, counts):
+    """The first call is compared between ranks; later ones are not, and must still end with an error."""
+    collective = pccl.torch.compile(path, timeout=timedelta(seconds=2))
+    for count in counts:
+        tensor = torch.zeros(count)
+        collective(tensor, tensor)
+
+
+def compile_own(transport, path):
+    pccl.torch.compile(path)

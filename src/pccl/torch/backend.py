@@ -11,7 +11,6 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -25,7 +24,7 @@ from pccl.errors import RunError
 from pccl.runtime import Buffers, Elements, Rank
 from pccl.runtime.arrays import DTYPES
 from pccl.runtime.plans import Plan, Plans
-from pccl.torch.compile import op_name, work_of
+from pccl.torch.compile import Queue, finished, op_name, work_of
 from pccl.torch.transport import TorchTransport
 
 NAME = "pccl"
@@ -49,9 +48,9 @@ class PcclGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._store = store
         self._timeout = timeout
         self._name = NAME
-        self._inner: dict[str, Any] = {}
+        self._inner: dict[tuple[str, str], Any] = {}
         self._ranks_of_plans: dict[tuple[Any, str], Rank] = {}
-        self._queue = ThreadPoolExecutor(1, NAME)
+        self._queue = Queue()
         self._told: set[str] = set()
         self.served: Counter[str] = Counter()
 
@@ -251,14 +250,14 @@ class PcclGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def shutdown(self) -> None:
         """Wait for what is under way, and end."""
-        self._queue.shutdown()
+        self._queue.close()
         for inner in self._inner.values():
             if hasattr(inner, "shutdown"):
                 inner.shutdown()
 
     def abort(self) -> None:
         """End at once."""
-        self._queue.shutdown(wait=False, cancel_futures=True)
+        self._queue.close(at_once=True)
         for inner in self._inner.values():
             if hasattr(inner, "abort"):
                 inner.abort()
@@ -271,10 +270,10 @@ class PcclGroup(dist.ProcessGroup):  # type: ignore[misc]
         if isinstance(plan, str):
             self._tell(call.kind, plan)
             return otherwise(self._inside(call.device))
-        rank = self._rank_of(plan, call.device)
         self.served[call.kind] += 1
 
         def run() -> None:
+            rank = self._rank_of(plan, call.device)
             elements = call.elements(rank)
             buffers = Buffers(_flat(call.input), _flat(call.output))
             rank.run([buffers], op=call.op, elements=[elements])
@@ -287,7 +286,7 @@ class PcclGroup(dist.ProcessGroup):  # type: ignore[misc]
             return work_of(self._queue, run, result)
         # On a GPU nothing waits here: it all goes to the stream that is current now.
         run()
-        return work_of(_INLINE, lambda: None, result)
+        return finished(result)
 
     def _plan(self, call: _Call) -> Plan | str:
         folder = os.environ.get(FOLDER)
@@ -301,7 +300,8 @@ class PcclGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _rank_of(self, plan: Plan, device: torch.device) -> Rank:
         key = (plan.path, str(device))
         if key not in self._ranks_of_plans:
-            inner = self._inside(device)
+            # Of its own: calls that plans serve and others may be under way at the same time.
+            inner = self._inside(device, "plans")
             transport = TorchTransport(inner, device, self._timeout, batched=device.type != "cpu")
             self._ranks_of_plans[key] = Rank(plan.scripts, transport, check=True)
         return self._ranks_of_plans[key]
@@ -319,23 +319,19 @@ class PcclGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._told.add(text)
             _log.warning(text) if self.rank() == 0 else _log.debug(text)
 
-    def _inside(self, device: torch.device) -> Any:
+    def _inside(self, device: torch.device, use: str = "other") -> Any:
         """The backend inside, for tensors of this kind of device."""
-        kind = device.type
-        if kind not in self._inner:
-            store = dist.PrefixStore(f"{NAME}/{kind}", self._store)
-            if kind == "cpu":
-                self._inner[kind] = dist.ProcessGroupGloo(
-                    store, self.rank(), self.size(), self._timeout
-                )
+        key = (device.type, use)
+        if key not in self._inner:
+            store = dist.PrefixStore(f"{NAME}/{use}/{device.type}", self._store)
+            rank, size = self.rank(), self.size()
+            if device.type == "cpu":
+                self._inner[key] = dist.ProcessGroupGloo(store, rank, size, self._timeout)
             else:
                 options = dist.ProcessGroupNCCL.Options()
                 options._timeout = self._timeout
-                self._inner[kind] = dist.ProcessGroupNCCL(store, self.rank(), self.size(), options)
-        return self._inner[kind]
-
-
-_INLINE = ThreadPoolExecutor(1, f"{NAME}-done")
+                self._inner[key] = dist.ProcessGroupNCCL(store, rank, size, options)
+        return self._inner[key]
 
 
 class _Call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from os import PathLike
 from typing import Any
@@ -27,8 +27,29 @@ OPS = {
     dist.ReduceOp.AVG: "avg",
 }
 _TIMEOUT = timedelta(minutes=5)
-# Calls on one group go one after another, in the order in which they were made, whoever waits for them.
-_QUEUES: weakref.WeakKeyDictionary[Any, ThreadPoolExecutor] = weakref.WeakKeyDictionary()
+_QUEUES: weakref.WeakKeyDictionary[Any, Queue] = weakref.WeakKeyDictionary()
+
+
+class Queue:
+    """Calls on one group, which go one after another, in the order in which they were made, whoever waits for them."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "pccl")
+        self._last: Future[None] | None = None
+
+    def begin(self, run: Callable[[], None]) -> None:
+        """Have it done when all before it are."""
+        self._last = self._thread.submit(run)
+
+    def do(self, run: Callable[[], None]) -> None:
+        """Do it now, when all before it are done."""
+        if self._last is not None:
+            wait([self._last])
+        run()
+
+    def close(self, at_once: bool = False) -> None:
+        """End, when all is done that was begun, or at once."""
+        self._thread.shutdown(wait=not at_once, cancel_futures=at_once)
 
 
 class Collective:
@@ -40,7 +61,7 @@ class Collective:
         Which collectives of the plan this rank is a member of; it relays for the others at most.
     """
 
-    def __init__(self, rank: Rank, queue: ThreadPoolExecutor) -> None:
+    def __init__(self, rank: Rank, queue: Queue) -> None:
         self._rank = rank
         self._queue = queue
         self.mine: tuple[int, ...] = tuple(rank.mine)
@@ -87,13 +108,14 @@ class Collective:
                 one.finish()
 
         if async_op:
-            return work_of(self._queue, run, [out for out, _ in pairs if out is not None])
-        # Those before it come first.
-        self._queue.submit(run).result() if self._busy() else run()
+            results = [out for out, _ in pairs if out is not None]
+            if self._rank.transport.arrays.device.type == "cpu":  # type: ignore[attr-defined]
+                return work_of(self._queue, run, results)
+            # On a GPU nothing waits here: it all goes to the stream that is current now.
+            run()
+            return finished(results)
+        self._queue.do(run)
         return None
-
-    def _busy(self) -> bool:
-        return self._queue._work_queue.qsize() > 0
 
     def _pairs(self, output: Any, source: Any) -> list[tuple[Any, Any]]:
         count = len(self.mine)
@@ -214,14 +236,14 @@ def op_name(op: Any) -> str:
     )
 
 
-def queue_of(group: Any) -> ThreadPoolExecutor:
+def queue_of(group: Any) -> Queue:
     """What calls on a group go through that somebody waits for later."""
     if group not in _QUEUES:
-        _QUEUES[group] = ThreadPoolExecutor(1, "pccl")
+        _QUEUES[group] = Queue()
     return _QUEUES[group]
 
 
-def work_of(queue: ThreadPoolExecutor, run: Callable[[], None], result: Sequence[Any]) -> Any:
+def work_of(queue: Queue, run: Callable[[], None], result: Sequence[Any]) -> Any:
     """Begin something, and return what torch waits with."""
     future: torch.futures.Future[Any] = torch.futures.Future()
 
@@ -233,7 +255,14 @@ def work_of(queue: ThreadPoolExecutor, run: Callable[[], None], result: Sequence
         else:
             future.set_result(list(result))
 
-    queue.submit(begin)
+    queue.begin(begin)
+    return torch._C._distributed_c10d._create_work_from_future(future)
+
+
+def finished(result: Sequence[Any]) -> Any:
+    """What torch waits with, for something that is done already."""
+    future: torch.futures.Future[Any] = torch.futures.Future()
+    future.set_result(list(result))
     return torch._C._distributed_c10d._create_work_from_future(future)
 
 
