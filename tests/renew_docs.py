@@ -29,6 +29,11 @@ BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```)", flags=re.MULTILINE | re.DOT
 COMMAND = re.compile(r"^\$ ", flags=re.MULTILINE)
 # What differs between machines and runs, and nothing else: for how long a search took.
 VARIES = re.compile(r"(?<= in )[\d.e-]+(?= s \(pccl)|(?<=\"seconds\": )[\d.e-]+")
+# And for how long a plan ran, with the bandwidths that follow; columns are as wide as these figures.
+RAN = re.compile(
+    r"^(.* (?:sum|prod|max|min|avg|none) +[\d.,]+)(?: +[\d.,]+){3}( +[\d,]+)$", re.MULTILINE
+)
+HEADER = re.compile(r"^.* #wrong$", re.MULTILINE)
 
 
 def main() -> None:
@@ -68,7 +73,8 @@ def run(command: str) -> str:
 
 def masked(text: str) -> str:
     """The text without what differs between machines and runs."""
-    return VARIES.sub("...", text)
+    ran = RAN.sub(lambda row: " ".join(f"{row[1]} ... {row[2]}".split()), text)
+    return VARIES.sub("...", HEADER.sub(lambda row: " ".join(row[0].split()), ran))
 
 
 def _renew_block(block: str) -> str:

@@ -123,10 +123,10 @@ def run_locally(
         rank = Rank(scripts, LocalTransport(wires, number, len(buffers)), check=False)
         given = None if elements is None else [elements[part] for part in rank.mine]
         turns.append(rank.start([Buffers(*pair) for pair in pairs], op=op, elements=given))
-    _take_turns(turns)
+    take_turns(turns)
 
 
-def _take_turns(turns: Sequence[Any]) -> None:
+def take_turns(turns: Sequence[Any]) -> None:
     """Let ranks go on whose message has come, until all are done."""
     waiting: dict[int, Any] = dict.fromkeys(range(len(turns)))
     while waiting:
