@@ -64,6 +64,15 @@ def test_damage_and_changes():
     assert "there is no network to change" in refused("topology", "--without", "npu5")
 
 
+def test_a_picture_of_a_damaged_machine(box, tmp_path):
+    figure = tmp_path / "box.svg"
+    flags = ("--kind", "topology", "-o", figure)
+    assert run("plot", box, "--without", "mlx5_1", *flags).exit_code == 0
+    assert "out of order" in figure.read_text()
+    assert run("plot", f"{box},boxes=2", *flags).exit_code == 0
+    assert "has its network" in refused("plot", "a.pccl", "--without", "npu1", *flags)
+
+
 def test_traffic_and_damage_in_a_task(tmp_path):
     matrix = tmp_path / "traffic.csv"
     matrix.write_text("0,1KiB,2KiB\n1KiB,0,1KiB\n0,0,0\n")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pccl.cli.console import check_writable, print_facts, watching
+from pccl.cli.networks import FLAG_NAMES, network_options, read_network
 from pccl.cli.options import (
     command,
     complete_topology,
@@ -29,6 +30,7 @@ from pccl.reporting.figures import plot as draw
     "pccl plot ring.pccl --kind ten -o ten.svg",
     "pccl plot ar.pccl --kind sizes --sizes 1K:64M --effort fast -o sizes.png",
     "pccl plot h100:4 --kind topology -o h100.svg",
+    "pccl plot h100:4 --without '24-27:rail*' --kind topology -o damaged.svg",
     then=f"Kinds: {'; '.join(f'{kind.name}, {kind.description}' for kind in FIGURES.values())}. "
     "They are shown in docs/figures.md.",
 )
@@ -42,12 +44,14 @@ from pccl.reporting.figures import plot as draw
 )
 @output_option(f"The figure to write: {', '.join(SUFFIXES)}.")
 @format_options((figure, figure.options) for figure in FIGURES.values())
+@network_options
 @quiet_option
 def plot(file: str, kind: str, output: Path, quiet: bool, **flags: Any) -> None:
     """Draw the algorithm of a .pccl FILE.
 
     For the kind topology, FILE may also be a network: a line of text such as mesh:8x8, or a file.
     """
+    about = {name: flags.pop(name) for name in FLAG_NAMES}
     options = {name: value for name, value in flags.items() if value is not None}
     # Both are checked before the file is loaded and matplotlib imported, which takes seconds.
     chosen = find_figure(kind, options)
@@ -55,9 +59,9 @@ def plot(file: str, kind: str, output: Path, quiet: bool, **flags: Any) -> None:
     # A name such as mesh:8x8 is no file; a topology in a file has another end than .pccl.
     subject: Any
     if chosen.of_topology and Path(file).suffix != ".pccl":
-        from pccl.topology import parse_topology
-
-        subject = parse_topology(file)
+        subject, _ = read_network(file, about)
+    elif any(about.values()):
+        raise click.UsageError(f"{file} has its network; leave out what changes one")
     else:
         from pccl.algorithm import load
 
