@@ -6,6 +6,7 @@ import re
 import runpy
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,10 +18,12 @@ from hypothesis import HealthCheck, given, settings
 import pccl
 from pccl.errors import FormatError, PcclError
 from pccl.reporting.figures import FIGURES, SUFFIXES, plot
+from pccl.reporting.figures.gantt import critical_transfers
 from pccl.reporting.figures.style import COLOURS, group_label, readable_on
 from pccl.reporting.groups import process_groups
 from pccl.reporting.layouts import arrange
 from pccl.topology import Link, Switch, Topology, mesh, parse_topology
+from pccl.units import time_text
 from tests.end_to_end.program import pccl as program
 from tests.end_to_end.program import refused, spawn
 from tests.strategies import topologies
@@ -105,7 +108,10 @@ def test_a_topology_shows_every_device(drawn, text):
     picture = drawn(topology, "topology")
     assert picture.count("npus") == topology.num_npus
     assert picture.count("switches") == len(topology.switches)
-    assert {str(device) for device in range(topology.num_devices)} <= set(picture.texts)
+    # Switches have their names where there is room for them.
+    assert {str(npu) for npu in topology.npus} <= set(picture.texts)
+    for switch in topology.switches.tolist():
+        assert {str(switch), topology.labels[switch]} & set(picture.texts)
     assert topology.name in picture.texts
     assert "NPU" in picture.texts
     assert ("switch" in picture.texts) == bool(len(topology.switches))
@@ -219,9 +225,61 @@ def test_a_timeline_has_a_bar_per_transfer(gathers, drawn):
     used = np.unique(gathers.transfers.link)
     assert f"When links are held: all {len(used)} links that are used" in picture.texts
     topology = gathers.topology
-    assert {f"{topology.src[link]} → {topology.dst[link]}" for link in used} <= set(picture.texts)
+    assert {f"npu{topology.src[link]} → npu{topology.dst[link]}" for link in used} <= set(
+        picture.texts
+    )
     few = drawn(gathers, "timeline", links=2)
     assert f"When links are held: the 2 busiest of {len(used)} links that are used" in few.texts
+
+
+@pytest.fixture(scope="module")
+def mixed() -> pccl.Algorithm:
+    """Twelve collectives of two kinds in groups along both sides of two boxes."""
+    groups = pccl.device_mesh(dp=2, tp=8)
+    reduces = [pccl.AllReduce("1MiB", group, chunks=1) for group in groups["tp"]]
+    gathers = [pccl.AllGather("1MiB", group, chunks=1) for group in groups["dp"]]
+    return pccl.synthesize(parse_topology("h100:2"), *reduces, *gathers, effort="fast")
+
+
+def test_a_gantt_has_a_bar_and_a_finish_for_each_collective(mixed, drawn):
+    picture = drawn(mixed, "gantt")
+    rows = pccl.each_collective(mixed)
+    for number, row in enumerate(rows):
+        assert picture.count(f"collective-{number}") == 1
+        assert time_text(int(row.finish)) in picture.texts
+    assert {"all-reduce", "all-gather", "bound, alone"} <= set(picture.texts)
+
+
+def test_the_critical_path_leads_from_the_start_to_the_end(mixed, drawn):
+    path = critical_transfers(mixed)
+    t = mixed.transfers
+    assert t.start[path[0]] == 0
+    assert t.arrival[path[-1]] == int(mixed.duration)
+    for before, after in pairwise(path.tolist()):
+        same_link = t.link[before] == t.link[after]
+        brought = t.chunk[before] == t.chunk[after] and t.dst[before] == t.src[after]
+        assert same_link or brought
+        assert t.start[before] < t.start[after]
+    picture = drawn(mixed, "critical")
+    assert picture.count("step-0") == 1
+    assert any(text.startswith("npu") and "chunk" in text for text in picture.texts)
+
+
+def test_many_groups_are_told_apart_by_kind_and_links_of_all_kinds_are_shown(mixed, drawn):
+    texts = drawn(mixed, "timeline", links=60).texts
+    assert {"all-reduce, 2 groups", "all-gather, 8 groups"} <= set(texts)
+    assert any("rail" in text for text in texts)
+    assert any("nvswitch" in text for text in texts)
+
+
+def test_one_curve_needs_no_legend(gathers, drawn):
+    assert not any(
+        text.startswith("this algorithm") for text in drawn(gathers, "utilization").texts
+    )
+    assert any(
+        text.startswith("this algorithm")
+        for text in drawn(gathers, "utilization", against="ring").texts
+    )
 
 
 def test_a_timeline_of_many_transfers_shows_shares(drawn):
@@ -318,10 +376,11 @@ def test_the_legend_says_how_many_groups_it_leaves_out(drawn):
     groups = [(2 * i, 2 * i + 1) for i in range(10)]
     sends = [pccl.SendRecv("1MiB", group=group, chunks=1) for group in groups]
     algorithm = pccl.synthesize(pccl.topology.ring(20), *sends)
-    for kind in ("topology", "timeline"):
-        texts = drawn(algorithm, kind).texts
-        assert sum(text.startswith("send-recv: ") for text in texts) == len(COLOURS)
-        assert "and 2 more; colours repeat" in texts
+    texts = drawn(algorithm, "topology").texts
+    assert sum(text.startswith("send-recv: ") for text in texts) == len(COLOURS)
+    assert "and 2 more; colours repeat" in texts
+    # Along time, kinds are told apart where groups are too many.
+    assert "send-recv, 10 groups" in drawn(algorithm, "timeline").texts
     busiest = drawn(algorithm, "timeline", links=1).texts
     assert sum(text.startswith("send-recv: ") for text in busiest) == 1
 

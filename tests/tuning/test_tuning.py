@@ -102,6 +102,27 @@ def test_the_folder(tmp_path):
     assert "all-reduce-0.pccl" in page
 
 
+def test_no_plan_is_worse_than_what_people_have_today(tmp_path):
+    """Where one pass finds nothing better, the plan is NCCL's own."""
+    library = tune(
+        parse_topology("h100:2"),
+        [AllReduce("1MiB")],
+        tmp_path,
+        sizes="1MiB:64MiB",
+        step=64,
+        settings=FAST,
+    )
+    assert all(point.best <= point.nccl for point in library.curves)
+    for plan in library.plans:
+        pccl.verify(pccl.load(tmp_path / plan.file))
+
+
+def test_data_much_smaller_than_planned_cost_latency_only():
+    """A plan for a gigabyte at a kilobyte: links would have to be faster than a topology allows."""
+    plan = pccl.synthesize(RING, AllGather("1GiB", chunks=1), effort="fast")
+    assert time_at(plan, 1024) == pytest.approx(2 * 500_000, rel=0.05)
+
+
 def test_nothing_finished_is_done_twice(tmp_path, monkeypatch):
     first = tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:64KiB", settings=FAST)
 

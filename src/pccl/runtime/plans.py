@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,6 +68,7 @@ class Plans:
     ----------
     folder
         Where ``.pccl`` files lie; those for several collectives at once are left out, as they take one call by all.
+        If ``pccl tune`` has written an ``index.json`` there, that says which plan serves which sizes.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -75,11 +77,12 @@ class Plans:
             raise RunError(f"there is no folder {folder} with plans")
         found = [Plan(path, load(path)) for path in sorted(self.folder.glob("*.pccl"))]
         self.plans = [plan for plan in found if len(plan.algorithm.collectives) == 1]
+        self.serves_from = _served_sizes(self.folder / "index.json")
 
     def find(
         self, kind: str, ranks: Sequence[int], size: int, root: int | None = None
     ) -> Plan | str:
-        """The plan whose size is nearest, or the reason why there is none.
+        """The plan that serves the size by the index, or whose size is nearest, or the reason why there is none.
 
         Parameters
         ----------
@@ -104,4 +107,21 @@ class Plans:
         closed = [plan for plan in rooted if plan.is_closed]
         if not closed:
             return f"plans for {kind} relay through ranks outside the group, which take no part in its calls"
+        listed = [plan for plan in closed if plan.path.name in self.serves_from]
+        if listed:
+            # Each serves from its first size on, until the next one does.
+            listed.sort(key=lambda plan: self.serves_from[plan.path.name])
+            begun = [plan for plan in listed if self.serves_from[plan.path.name] <= size]
+            return begun[-1] if begun else listed[0]
         return min(closed, key=lambda plan: abs(log2(int(plan.collective.size) / max(size, 1))))
+
+
+def _served_sizes(index: Path) -> dict[str, int]:
+    """By the name of a file: the size from which on it serves, as an index says; empty without one."""
+    if not index.is_file():
+        return {}
+    try:
+        plans = json.loads(index.read_text(encoding="utf-8"))["plans"]
+        return {str(plan["file"]): int(plan["first"]) for plan in plans}
+    except (ValueError, LookupError, TypeError) as error:
+        raise RunError(f"{index} is not an index of plans: {error!r}") from None

@@ -256,12 +256,21 @@ class _Canvas:
                 angles = np.linspace(0, 360, len(colours) + 1) - 90
                 wedges = (Wedge((x, y), radius, *ends) for ends in pairwise(angles))
                 parts += wedges if several else rings[-1:]
+            text = str(device)
+            letters = size
+            # Switches are known by their names, if there is room for them.
+            if network.is_switch(device):
+                name = network.labels[device]
+                fitting = 1.9 * half * self._points / (0.62 * max(len(name), 1))
+                if fitting >= _SMALLEST_NUMBER:
+                    text = name
+                    letters = min(fitting, size)
             if size >= _SMALLEST_NUMBER:
                 self.paper.axes.text(
                     x,
                     y,
-                    str(device),
-                    fontsize=size,
+                    text,
+                    fontsize=letters,
                     color="black" if several else style.readable_on(colours[0]),
                     ha="center",
                     va="center_baseline",

@@ -54,7 +54,7 @@ _EFFORT = Option(
     "How much to try at each size. Default: balanced.",
     choices=("balanced", "fast", "thorough"),
 )
-_LINKS = Option("links", "count", "How many links, the busiest. Default: 40.")
+_LINKS = Option("links", "count", "How many links, the busiest of each kind. Default: 40.")
 
 FIGURES: dict[str, FigureKind] = {
     kind.name: kind
@@ -64,6 +64,10 @@ FIGURES: dict[str, FigureKind] = {
             "utilization", "the share of links that are busy, over time", "time:utilization", (_AGAINST,)
         ),
         FigureKind("timeline", "when each link is held, and by what", "time:timeline", (_LINKS,)),
+        FigureKind(
+            "gantt", "when each collective is under way and done, beside its bound", "gantt:collectives"
+        ),
+        FigureKind("critical", "the transfers of which each waits for another", "gantt:critical_path"),
         FigureKind(
             "ten", "the time-expanded network and the ways of chunks, of small algorithms", "ten:draw"
         ),
@@ -91,7 +95,8 @@ def plot(
     subject
         An algorithm; for the kind ``"topology"`` also a topology.
     kind
-        ``"heatmap"``, ``"utilization"``, ``"timeline"``, ``"ten"``, ``"sizes"`` or ``"topology"``.
+        ``"heatmap"``, ``"utilization"``, ``"timeline"``, ``"gantt"``, ``"critical"``, ``"ten"``, ``"sizes"`` or
+        ``"topology"``.
     path
         A file that ends with ``.svg``, ``.png`` or ``.pdf``. The same subject always gives the same file.
     progress
@@ -149,10 +154,8 @@ def find_figure(name: str, options: Iterable[str] = ()) -> FigureKind:
 
     Examples
     --------
-    >>> find_figure("pie")
-    Traceback (most recent call last):
-        ...
-    pccl.errors.PcclError: there is no figure 'pie'; there are heatmap, utilization, timeline, ten, sizes, topology
+    >>> find_figure("heatmap").description
+    'how busy each link is, on the network'
     """
     if name not in FIGURES:
         raise PcclError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")

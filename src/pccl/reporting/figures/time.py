@@ -16,7 +16,7 @@ from pccl.algorithm.holding import held_time
 from pccl.analysis import baseline
 from pccl.errors import PcclError
 from pccl.reporting.figures import style
-from pccl.reporting.groups import process_groups
+from pccl.reporting.groups import process_groups, shortened
 from pccl.units import Picoseconds, largest_unit, whole
 
 # Three of these and eight colours repeat after 24 runs.
@@ -26,6 +26,8 @@ _INTERVALS = 300
 _MOST_BARS = 4_000
 _LINKS = 40
 _MOST_LINKS = 2_000
+# Characters of the name of a link.
+_LONGEST = 22
 
 
 def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figure:
@@ -46,6 +48,12 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
         handles.append(style.handle(label, style.colour_of(number), **look))
         looks.append(look | {"color": style.colour_of(number), "gid": f"run-{number}"})
     subtitle = style.subtitle_of(algorithm)
+    # One curve needs no legend, which would take a third of the page.
+    if len(runs) == 1:
+        subtitle += (
+            f", {algorithm.utilization.sum() / max(algorithm.topology.num_links, 1):.0%} busy"
+        )
+        handles = []
     paper = style.Paper(
         6.0, 3.0, "Links that are busy over time", subtitle, handles, left=0.7, bottom=0.55
     )
@@ -96,17 +104,15 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
     hold = t.hold[transfers]
     # More bars than pixels would hide how idle a link is; shares do not.
     one_by_one = len(transfers) <= _MOST_BARS
-    groups, of_collective = process_groups(algorithm.topology, algorithm.collectives)
     collective = algorithm.conditions.collective[t.chunk[transfers]]
-    group = np.array(of_collective, np.int64)[collective]
-    labels = {number: style.group_label(groups[number]) for number in np.unique(group).tolist()}
+    group, labels = _colours(algorithm, collective.astype(np.int64))
     paper = style.Paper(
         7.0,
         float(np.clip(0.17 * len(shown), 1.2, 9.0)),
         f"When links are held: {which} links that are used",
         style.subtitle_of(algorithm),
         style.handles_in_colours(labels, "s") if one_by_one else (),
-        left=1.05,
+        left=1.4,
         right=1.2,
         bottom=0.55,
     )
@@ -131,6 +137,24 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
     )
     _label_links(paper, algorithm, shown, lines=one_by_one)
     return paper.figure
+
+
+def _colours(algorithm: Algorithm, collective: Ints) -> tuple[Ints, dict[int, str]]:
+    """Return the number of the colour of each transfer, by its collective, and what the colours stand for.
+
+    Process groups have a colour each, as long as there are enough; then each kind of collective has one.
+    """
+    groups, of_collective = process_groups(algorithm.topology, algorithm.collectives)
+    number = np.array(of_collective, np.int64)[collective]
+    labels = {one: style.group_label(groups[one]) for one in np.unique(number).tolist()}
+    if len(labels) <= len(style.COLOURS):
+        return number, labels
+    kinds = list(dict.fromkeys(one.kind for one in algorithm.collectives))
+    number = np.array([kinds.index(one.kind) for one in algorithm.collectives])[collective]
+    count = {kind: sum(one.kind == kind for one in algorithm.collectives) for kind in kinds}
+    return number, {
+        one: f"{kinds[one]}, {count[kinds[one]]} groups" for one in np.unique(number).tolist()
+    }
 
 
 def _draw_bars(paper: style.Paper, row: Ints, begin: Floats, hold: Floats, group: Ints) -> None:
@@ -168,9 +192,26 @@ def _draw_shares(paper: style.Paper, shares: Floats, last: float) -> None:
 
 
 def _busiest(algorithm: Algorithm, most: int) -> Ints:
-    """Return the links that are held longest, ordered by the devices that they join."""
+    """Return the links that are held longest, as many of each kind as it has a share, by the devices that they join.
+
+    The busiest of all would be of one kind, where some links are slower than others.
+    """
     topology = algorithm.topology
-    chosen = largest(algorithm.transfers.link_busy, most)
+    busy = algorithm.transfers.link_busy
+    ends = 2 * topology.kind[topology.src].astype(np.int64) + topology.kind[topology.dst]
+    key = np.unique(topology.bandwidth, return_inverse=True)[1].reshape(-1) * 8 + ends
+    used = busy > 0
+    kinds = np.unique(key[used])
+    parts = []
+    left = most
+    for done, kind in enumerate(kinds.tolist()):
+        own = np.where(key == kind, busy, 0)
+        # What is left, shared by the links that are left; the last takes what is over.
+        rest = np.count_nonzero(used & np.isin(key, kinds[done:]))
+        count = min(left, int(-(-left * np.count_nonzero(own) // rest)))
+        parts.append(largest(own, count))
+        left -= len(parts[-1])
+    chosen = np.concatenate(parts) if parts else np.zeros(0, np.int64)
     # In the order in which people look for a link, and not in that of their load.
     return chosen[np.lexsort((chosen, topology.dst[chosen], topology.src[chosen]))]
 
@@ -188,12 +229,16 @@ def _label_links(paper: style.Paper, algorithm: Algorithm, shown: Ints, lines: b
     points = 72 * paper.height
     size = points / max(len(shown), 1)
     if size >= 6.5:
-        labels = [f"{a} → {b}" for a, b in zip(src, dst, strict=True)]
+        names = algorithm.topology.labels
+        labels = [
+            shortened(f"{names[a]} → {names[b]}", _LONGEST) for a, b in zip(src, dst, strict=True)
+        ]
         paper.axes.set_yticks(range(len(shown)), labels)
     else:
         middle = (first + np.append(first[1:], len(shown)) - 1) / 2
         # As many labels as have room at 8 points each.
         every = int(np.ceil(8.0 * len(first) / points))
-        labels = [f"from {src[row]}" for row in first[::every].tolist()]
+        names = algorithm.topology.labels
+        labels = [shortened(f"from {names[src[row]]}", _LONGEST) for row in first[::every].tolist()]
         paper.axes.set_yticks(middle[::every], labels)
     paper.axes.tick_params(axis="y", length=0, labelsize=min(7.0, max(size, 6.0)))
