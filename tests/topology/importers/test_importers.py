@@ -374,6 +374,31 @@ def test_topograph_domains_share_an_nvswitch(write):
     assert load(write("model.yaml", texts.TOPOGRAPH), nic="50GB/s").num_npus == 4
 
 
+def test_topology_yaml_of_slurm(write):
+    text = """- topology: blocks
+  block:
+    block_sizes: [2]
+    blocks:
+      - {block: b1, nodes: "n[1-2]"}
+      - {block: b2, nodes: "n[3-4]"}
+- topology: tree
+  cluster_default: true
+  tree:
+    switches:
+      - {switch: root, children: "s[1-2]"}
+      - {switch: s1, nodes: "n[1-2]"}
+      - {switch: s2, nodes: "n[3-4]"}
+"""
+    network = load(write("topology.yaml", text), nic="50GB/s")
+    assert network.labels == ("n1", "n2", "n3", "n4", "root", "s1", "s2")
+    blocks = load(write("topology.yaml", text.partition("- topology: tree")[0]), gpu="gb200")
+    assert speed(blocks, "n1.gpu0", "b1.nvswitch") == 900
+    with pytest.raises(FormatError, match="neither a tree nor blocks"):
+        load(write("topology.yaml", "- topology: flat\n"), nic="50GB/s")
+    with pytest.raises(FormatError, match=r"got `array` - at `\$\[1\]\.tree"):
+        load(write("topology.yaml", text.replace('"s[1-2]"', "[1]")), nic="50GB/s")
+
+
 def test_htsim(write):
     network = load(write("tree.topo", texts.HTSIM))
     assert (network.num_npus, len(network.switches), network.num_links) == (8, 4, 2 * (8 + 4))

@@ -14,7 +14,7 @@
     rocm_smi       rocm-smi --showtopo
     ibnetdiscover  InfiniBand fabrics
     slurm          topology.conf
-    topograph      models of topograph
+    topograph      models of topograph, and topology.yaml of SLURM
     htsim          .topo files
     graphs         GraphML and GML, by way of networkx
     own            our own files and those of ASTRA-sim

@@ -49,6 +49,7 @@ IMPORTERS = (
     Importer("nvidia-smi topo -m", nvidia_smi.recognises, nvidia_smi.read),
     Importer("ibnetdiscover", ibnetdiscover.recognises, ibnetdiscover.read),
     Importer("SLURM topology.conf", slurm.recognises, slurm.read),
+    Importer("SLURM topology.yaml", topograph.recognises_slurm, topograph.read_slurm),
     Importer("topograph model", topograph.recognises, topograph.read),
     Importer("htsim .topo", htsim.recognises, htsim.read),
     Importer("GML", graphs.recognises_gml, graphs.read_gml),
