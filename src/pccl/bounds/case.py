@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from pccl.bounds.sets import Demand
 
 
+# Who contributes and who needs it, as bytes, so that they can be looked up; and whether it is a sum.
+Members: TypeAlias = tuple[bytes, bytes, bool]
+
+
 class Share(NamedTuple):
     """Pieces that belong together: they have the same ends."""
 
@@ -36,6 +40,14 @@ class Share(NamedTuple):
     sources: Indices
     destinations: Indices
     reduces: bool
+
+    @property
+    def members(self) -> Members:
+        """What decides how many messages it needs: with one end on a side, who takes part, and not who is that end."""
+        if self.reduces and len(self.destinations) > 1:
+            return np.sort(self.sources).tobytes(), np.sort(self.destinations).tobytes(), True
+        everybody = np.union1d(self.sources, self.destinations)
+        return everybody.tobytes(), b"", self.reduces
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from pccl._arrays import Floats, Ints
 from pccl.algorithm.bound import Certificate
-from pccl.bounds.case import Case, Share
+from pccl.bounds.case import Case, Members, Share
 from pccl.bounds.messages import FAR, Messages
 from pccl.bounds.rising import by_program, by_rising, by_trees, whole
 from pccl.bounds.sets import box_labels
@@ -56,7 +56,9 @@ def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
             found.append(by_program(topology, demand, rate))
         else:
             found.append(by_rising(topology, demand, rate, _crossing(case)))
-    if several and topology.num_devices <= MOST_DEVICES:
+    # Of copies, cuts know all there is to know, unless switches cannot multiply them.
+    matters = topology.plain or np.any(case.conditions.reduces)
+    if several and matters and topology.num_devices <= MOST_DEVICES:
         found.append(by_trees(case, found))
     yield from _certificates(found)
 
@@ -149,27 +151,24 @@ def _least_cost(case: Case, price: Ints) -> int:
         # Python's integers, as bytes times prices need not fit 64 bits.
         total = int((single.astype(object) * np.where(single > 0, distance, 0)).sum())
     messages: dict[bool, Messages] = {}
-    # Shares of an All-Reduce have the same ends, and there are many of them.
-    known: dict[tuple[bytes, bytes, bool], int] = {}
+    # Shares that need the same messages are many; so are those of an All-Reduce, which have the same ends.
+    across: dict[Members, int] = {}
+    known: dict[Members, int] = {}
     for share in case.several_ends():
         ends = share.sources.tobytes(), share.destinations.tobytes(), share.reduces
         if ends not in known:
             if share.reduces not in messages:
                 messages[share.reduces] = Messages.at(topology, price, share.reduces)
-            known[ends] = _cost_of_share(distance, messages[share.reduces], share)
+            sent = messages[share.reduces]
+            if share.members not in across:
+                across[share.members] = sent.least_cost(share.sources, share.destinations)
+            # It has to reach its farthest destination, it has to pass the links at its ends, and it has to cross
+            # between parts. Each of these costs is certain, but they may be for the same links: so the largest counts,
+            # not their sum.
+            way = int(distance[np.ix_(share.sources, share.destinations)].max())
+            known[ends] = max(way, across[share.members], _cost_at_ends(sent, share))
         total += share.bytes * known[ends]
     return total
-
-
-def _cost_of_share(distance: Ints, messages: Messages, share: Share) -> int:
-    """What a byte of a share pays at least.
-
-    It has to reach its farthest destination, it has to pass the links at its ends, and it has to cross between parts.
-    Each of these costs is certain, but they may be for the same links: so the largest counts, not their sum.
-    """
-    way = int(distance[np.ix_(share.sources, share.destinations)].max())
-    across = messages.least_cost(share.sources, share.destinations)
-    return max(way, across, _cost_at_ends(messages, share))
 
 
 def _cost_at_ends(messages: Messages, share: Share) -> int:

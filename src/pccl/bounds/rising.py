@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pccl._arrays import Floats, Ints
-from pccl.bounds.case import Case, Share
+from pccl.bounds.case import Case, Members, Share
 from pccl.bounds.messages import Messages
 from pccl.network.graph_kernels import cheapest_loads
 from pccl.topology import Topology
@@ -134,12 +134,11 @@ def by_trees(case: Case, starts: Sequence[Floats]) -> Floats:
 
 
 def alike(case: Case) -> list[Share]:
-    """What has several ends, with shares of the same ends as one."""
-    found: dict[tuple[bytes, bytes, bool], Share] = {}
+    """What has several ends, with shares that need the same messages as one."""
+    found: dict[Members, Share] = {}
     for share in case.several_ends():
-        ends = share.sources.tobytes(), share.destinations.tobytes(), share.reduces
-        before = found[ends].bytes if ends in found else 0
-        found[ends] = share._replace(bytes=before + share.bytes)
+        first = found.setdefault(share.members, share._replace(bytes=0))
+        found[share.members] = first._replace(bytes=first.bytes + share.bytes)
     return list(found.values())
 
 
