@@ -74,7 +74,7 @@ def small_networks(draw: st.DrawFn) -> Topology:
     return Topology.from_links(npus, links, switches)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(small_networks(), st.data())
 def test_gossip_beats_no_bound(topology, data):
     some = data.draw(st.lists(collectives(topology.num_npus), min_size=1, max_size=2))
@@ -83,7 +83,7 @@ def test_gossip_beats_no_bound(topology, data):
     assert_no_bound_is_beaten(algorithm)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(small_networks(), st.data())
 def test_gossip_of_an_all_reduce_beats_no_bound(topology, data):
     """Partial sums that are exchanged, met and copied in every order."""
