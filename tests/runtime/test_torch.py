@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -199,13 +200,41 @@ def test_training_with_plans_is_training_with_gloo(pool, plans, example, calls):
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
-def test_when_a_rank_is_killed_all_others_raise(plans):
+def kill_when(started, process):
+    """Kill a process as soon as there is a file, which ranks make when they have begun."""
+    while not started.exists():
+        time.sleep(0.05)
+    os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("task", ["for_ever", "for_ever_behind_the_backend"])
+def test_when_a_rank_is_killed_all_others_raise(plans, task, tmp_path):
+    given = str(plans) if "backend" in task else scripts_of(pccl.load(plans / "AllReduce.pccl"))
     with Pool(4, CONNECT, timeout=20) as pool:
-        threading.Timer(1.0, os.kill, (pool.processes[1], signal.SIGKILL)).start()
+        started = tmp_path / "started"
+        killer = threading.Thread(target=kill_when, args=(started, pool.processes[1]), daemon=True)
+        killer.start()
         with pytest.raises(pccl.RunError, match=r"rank 1 has died \(SIGKILL\)"):
-            pool.run(f"{TASKS}:for_ever", scripts_of(pccl.load(plans / "AllReduce.pccl")))
+            pool.run(f"{TASKS}:{task}", given, str(started))
+        killer.join()
         assert pool.errors.keys() == {0, 1, 2, 3}
         assert all("has lost" in str(pool.errors[rank]) for rank in (0, 2, 3))
+
+
+def test_a_work_raises_what_has_gone_wrong():
+    from pccl.torch.compile import Queue, work_of
+
+    def fail():
+        raise pccl.RunError("rank 3 has gone")
+
+    queue = Queue()
+    work = work_of(queue, fail, [])
+    with pytest.raises(pccl.RunError, match="rank 3 has gone"):
+        work.wait()
+    with pytest.raises(pccl.RunError, match="rank 3 has gone"):
+        work.get_future().wait()
+    assert work.is_completed()
+    queue.close()
 
 
 @pytest.mark.parametrize("counts", [[8, 9], [4000, 8]])

@@ -142,11 +142,21 @@ def called_wrongly(transport, group, path):
     return messages
 
 
-def for_ever(transport, path):
+def for_ever(transport, path, started):
     collective = pccl.torch.compile(path)
     while True:
         tensor = torch.zeros(100)
         collective(tensor, tensor)
+        Path(started).touch()
+
+
+def for_ever_behind_the_backend(transport, plans, started):
+    """An unmodified program, whose call must not return as if nothing had happened."""
+    os.environ["PCCL_PLANS"] = plans
+    group = dist.new_group(range(4), backend="pccl", timeout=timedelta(seconds=20))
+    while True:
+        dist.all_reduce(torch.zeros(100), group=group)
+        Path(started).touch()
 
 
 # --- the backend ------------------------------------------------------------------------------------------------------

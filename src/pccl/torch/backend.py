@@ -324,14 +324,21 @@ class PcclGroup(dist.ProcessGroup):  # type: ignore[misc]
         key = (device.type, use)
         if key not in self._inner:
             store = dist.PrefixStore(f"{NAME}/{use}/{device.type}", self._store)
-            rank, size = self.rank(), self.size()
-            if device.type == "cpu":
-                self._inner[key] = dist.ProcessGroupGloo(store, rank, size, self._timeout)
-            else:
-                options = dist.ProcessGroupNCCL.Options()
-                options._timeout = self._timeout
-                self._inner[key] = dist.ProcessGroupNCCL(store, rank, size, options)
+            try:
+                self._inner[key] = self._made(device, store)
+            except RuntimeError as error:
+                first = (str(error).strip().splitlines() or [""])[0]
+                raise RunError(
+                    f"rank {self.rank()} cannot connect with the others: {first}"
+                ) from None
         return self._inner[key]
+
+    def _made(self, device: torch.device, store: Any) -> Any:
+        if device.type == "cpu":
+            return dist.ProcessGroupGloo(store, self.rank(), self.size(), self._timeout)
+        options = dist.ProcessGroupNCCL.Options()
+        options._timeout = self._timeout
+        return dist.ProcessGroupNCCL(store, self.rank(), self.size(), options)
 
 
 class _Call:

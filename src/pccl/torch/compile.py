@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from pccl.algorithm import Algorithm, load
-from pccl.errors import PcclError, RunError
+from pccl.errors import RunError
 from pccl.runtime import Buffers, Elements, Rank, Scripts, scripts_of
 from pccl.torch.transport import TorchTransport
 
@@ -243,27 +242,49 @@ def queue_of(group: Any) -> Queue:
     return _QUEUES[group]
 
 
-def work_of(queue: Queue, run: Callable[[], None], result: Sequence[Any]) -> Any:
+class PlannedWork(dist._Work):  # type: ignore[misc]
+    """What torch waits with; unlike a work that torch makes of a future, it raises if something has gone wrong."""
+
+    def __init__(self, future: Any) -> None:
+        super().__init__()
+        self._future = future
+
+    def wait(self, timeout: timedelta | None = None) -> bool:  # noqa: ARG002
+        """Return when the collective is done here; raises :class:`~pccl.RunError` within the timeout of the group."""
+        self._future.wait()
+        return True
+
+    def get_future(self) -> Any:
+        """The same as a future, whose value is the list of outputs."""
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Whether it is done, or has failed."""
+        done: bool = self._future.done()
+        return done
+
+
+def work_of(queue: Queue, run: Callable[[], None], result: Sequence[Any]) -> PlannedWork:
     """Begin something, and return what torch waits with."""
     future: torch.futures.Future[Any] = torch.futures.Future()
 
     def begin() -> None:
         try:
             run()
-        except builtins.Exception as error:
-            future.set_exception(error if isinstance(error, PcclError) else RunError(str(error)))
+        except Exception as error:
+            future.set_exception(error)
         else:
             future.set_result(list(result))
 
     queue.begin(begin)
-    return torch._C._distributed_c10d._create_work_from_future(future)
+    return PlannedWork(future)
 
 
-def finished(result: Sequence[Any]) -> Any:
+def finished(result: Sequence[Any]) -> PlannedWork:
     """What torch waits with, for something that is done already."""
     future: torch.futures.Future[Any] = torch.futures.Future()
     future.set_result(list(result))
-    return torch._C._distributed_c10d._create_work_from_future(future)
+    return PlannedWork(future)
 
 
 def _device(group: Any) -> torch.device:
