@@ -5,8 +5,15 @@ Messages are those of the plan, over ``Isend`` and ``Irecv`` of whatever MPI is 
 
 from __future__ import annotations
 
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +21,7 @@ import numpy as np
 from pccl.algorithm import Algorithm
 from pccl.errors import RunError
 from pccl.runtime import Arrays, Buffers, NumpyArrays, Rank, scripts_of
+from pccl.runtime.measure import Job, Report, join
 
 try:
     from mpi4py import MPI
@@ -24,6 +32,8 @@ except ImportError:
 
 __all__ = ["Collective", "MpiTransport", "compile"]
 
+# What launchers tell the processes that they start: MPICH and those like it, Open MPI, SLURM.
+_LAUNCHED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 # Seconds that a rank waits for a message.
 TIMEOUT = 60.0
 # A message that is not there at once is asked for more and more rarely, as others may need the core.
@@ -153,3 +163,57 @@ def _listed(given: Any, count: int, several: bool) -> Sequence[Any]:
     if several:
         return given if given is not None else [None] * count
     return [given] * count
+
+
+# --- pccl run --on mpi ------------------------------------------------------------------------------------------------
+
+
+def run(algorithm: Algorithm, job: Job) -> Report:
+    """Run a plan as one of the ranks that mpirun has started, or start as many as it takes."""
+    if launched():
+        return join(world_transport(job.timeout), algorithm, job)
+    launcher = shutil.which("mpiexec", path=str(Path(sys.executable).parent))
+    launcher = launcher or shutil.which("mpiexec")
+    if launcher is None:
+        raise RunError("there is no mpiexec; pip install mpich brings one")
+    with tempfile.TemporaryDirectory() as folder:
+        task = Path(folder, "task")
+        # Files of our own, read again by ourselves.
+        task.write_bytes(pickle.dumps((algorithm, job)))
+        ranks = ["-n", str(algorithm.topology.num_npus), sys.executable, "-m", "pccl.mpi"]
+        done = subprocess.run(
+            [launcher, *ranks, str(task)], capture_output=True, text=True, check=False
+        )
+        answer = Path(folder, "task.report")
+        if done.returncode or not answer.exists():
+            said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+            raise RunError(f"mpiexec ended with status {done.returncode}: {said[-1]}")
+        report: Report = pickle.loads(answer.read_bytes())
+    return report
+
+
+def world_transport(timeout: float = TIMEOUT) -> MpiTransport:
+    """The connection of this rank with all others."""
+    return MpiTransport(MPI.COMM_WORLD.Dup(), timeout)
+
+
+def launched() -> bool:
+    """Whether a launcher of MPI has started this process."""
+    return any(name in os.environ for name in _LAUNCHED)
+
+
+def _main(task: Path) -> None:
+    """What every rank does that was started here."""
+    algorithm, job = pickle.loads(task.read_bytes())
+    try:
+        report = run(algorithm, job)
+    except RunError as error:
+        print(error, file=sys.stderr, flush=True)
+        # The others may wait for this rank.
+        MPI.COMM_WORLD.Abort(1)
+    if report.speaks:
+        task.with_suffix(".report").write_bytes(pickle.dumps(report))
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))

@@ -14,9 +14,9 @@ import pccl
 ROOT = Path(pccl.__file__).parents[2]
 
 
-def lines_of(devices):
+def in_process(*words):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.jax.devices", str(devices)],
+        [sys.executable, *words],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -24,7 +24,12 @@ def lines_of(devices):
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return done.stdout
+
+
+def lines_of(devices):
+    said = in_process("-m", "tests.jax.devices", str(devices))
+    return [json.loads(line) for line in said.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +49,21 @@ def test_a_plan_can_be_differentiated(eight):
 
 def test_plans_are_exact_on_sixteen_devices():
     assert lines_of(16)[0] == [0, 0]
+
+
+def test_the_example_runs():
+    done = in_process("examples/run_jax.py")
+    assert done == "every device has the mean: [17.5, 18.5, 19.5, 20.5, 21.5]\n"
+
+
+def test_the_command_runs_plans_on_as_many_devices_as_it_takes(tmp_path):
+    """A process of its own, as JAX is told of the devices when it is first asked for them."""
+    path = tmp_path / "groups.pccl"
+    groups = [pccl.AllReduce("3kB", group=pair) for pair in ([0, 1], [2, 3])]
+    pccl.synthesize(pccl.topology.ring(4), *groups, effort="fast").save(path)
+    words = ["run", str(path), "--on", "jax", "--iterations", "1", "--json"]
+    runs = json.loads(in_process("-m", "pccl.cli", *words))["runs"]
+    assert [row["wrong"] for row in runs] == [0, 0]
 
 
 def test_import_of_pccl_imports_none_of_what_plans_run_on():

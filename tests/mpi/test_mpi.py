@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import pccl
+from pccl.cli import main
 
 ROOT = Path(pccl.__file__).parents[2]
 # That of the wheel lies beside our Python.
@@ -19,8 +21,8 @@ MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shut
 pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec")
 
 
-def run(*arguments):
-    command = [MPIEXEC, "-n", "4", sys.executable, "-m", "tests.mpi.ranks", *arguments]
+def run(*arguments, program=("-m", "tests.mpi.ranks")):
+    command = [MPIEXEC, "-n", "4", sys.executable, *program, *arguments]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
     )
@@ -45,3 +47,17 @@ def test_ranks_with_different_plans_say_so():
     said = done.stdout.splitlines()
     assert len(said) == 4
     assert all("rank 2 has another plan than rank 0" in line for line in said)
+
+
+def test_the_example_runs():
+    done = run(program=["examples/run_mpi.py"])
+    assert done.stdout == "rank 0 has [0.0, 0.0, 0.0, 10.0, 10.0, 10.0]\n", done.stderr
+
+
+def test_the_command_starts_ranks_by_itself(tmp_path):
+    path = tmp_path / "ring.pccl"
+    pccl.synthesize(pccl.topology.ring(3), pccl.AllReduce("3kB"), effort="fast").save(path)
+    words = ["run", str(path), "--on", "mpi", "--iterations", "1", "--json"]
+    said = CliRunner().invoke(main, words)
+    assert said.exit_code == 0, said.output
+    assert [row["wrong"] for row in json.loads(said.output)["runs"]] == [0]

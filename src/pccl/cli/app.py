@@ -29,6 +29,8 @@ COMMANDS = {
     "show": ("show", "Summarize a .pccl file and list its transfers."),
     "simulate": ("simulate", "Run an algorithm, also on slower or unsteady links."),
     "run": ("run", "Run a plan on real ranks, check every element, and measure."),
+    "lab": ("lab", "Measure plans on a network in a box: namespaces and real TCP."),
+    "probe": ("lab", "Measure the links of a network, and write it down."),
     "bound": ("search", "Prove how long any algorithm must take."),
     "compare": ("search", "Set an algorithm beside baselines and the bound."),
     "export": ("formats", "Write an algorithm for a runtime, a simulator, or people."),

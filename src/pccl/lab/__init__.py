@@ -5,6 +5,7 @@ box          in_box(): namespaces that vanish with the work that is done in them
 namespaces   build(): the network, made inside the box
 ranks        what ranks do inside
 measure      measure(): a plan and baselines, as planned and as measured
+probe        what links are really like: latency, bandwidth, gap
 """
 
 from pccl.lab.box import UnavailableError, in_box, why_not

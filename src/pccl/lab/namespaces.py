@@ -17,6 +17,8 @@ from pccl.lab.wiring import ETHERNET_HEADER, PACKET, Wiring
 
 _NET = 0x40000000  # CLONE_NEWNET of <sched.h>
 _NAMES = Path("/run/netns")
+# The interface with the address that everybody has a route to.
+HOME = "home"
 # A router passes on what is not for it, and does not mind by which wire it came.
 _SETTINGS = {
     "net/ipv4/ip_forward": "1",
@@ -85,9 +87,9 @@ def _settle(wiring: Wiring, device: int) -> Iterator[str]:
     """The addresses of a device, and its routes to all homes."""
     yield "link set lo up"
     # An interface of its own, so that programs can be told to use it; what joins it to itself is never used.
-    yield "link add home type veth peer name inside"
-    yield "link set home up"
-    yield f"address add {wiring.home(device)}/32 dev home"
+    yield f"link add {HOME} type veth peer name inside"
+    yield f"link set {HOME} up"
+    yield f"address add {wiring.home(device)}/32 dev {HOME}"
     for number, wire in enumerate(wiring.wires):
         for end in (0, 1):
             if wire.devices[end] == device:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pccl.lab.namespaces import enter
+from pccl.lab.namespaces import HOME, enter, entered
 from pccl.lab.wiring import Wiring
 from pccl.runtime import Rank, Scripts
 from pccl.runtime.checking import member_buffers, trials
@@ -21,9 +22,12 @@ from pccl.runtime.pool import Pool
 from pccl.runtime.sockets import SocketTransport, connect
 
 # Known only inside, where this folder is ours.
-_WIRING = Path("/run/wiring")
+WIRING = Path("/run/wiring")
 # Seconds from the moment when all are ready to the one at which all begin.
 _SOON = 0.02
+# Where commands meet, and how often they are looked after.
+_PORT = 29_500
+_GLANCE = 0.05
 
 
 class Task(NamedTuple):
@@ -51,7 +55,7 @@ class Times(NamedTuple):
 
 def run_tasks(wiring: Wiring, tasks: Sequence[Task], runs: int, timeout: float) -> list[Times]:
     """Run tasks one after another, in the box."""
-    _WIRING.write_bytes(pickle.dumps(wiring))
+    WIRING.write_bytes(pickle.dumps(wiring))
     found = []
     for task in tasks:
         way = "connect_neighbours" if task.hop_by_hop else "connect_homes"
@@ -81,6 +85,30 @@ def run_rank(transport: SocketTransport, scripts: Scripts, runs: int) -> Times:
         rank.run(buffers, elements=elements)
         seconds.append(time.monotonic() - begin)
     return Times(seconds, wrong)
+
+
+def run_commands(wiring: Wiring, words: Sequence[str]) -> list[int]:
+    """Run a command for every NPU, each in its namespace, and return the status of each; one that fails ends all."""
+    npus = wiring.topology.npus.tolist()
+    started = []
+    for rank, npu in enumerate(npus):
+        about = {
+            "RANK": rank,
+            "WORLD_SIZE": len(npus),
+            "LOCAL_RANK": 0,
+            "MASTER_ADDR": wiring.home(npus[0]),
+            "MASTER_PORT": _PORT,
+            "GLOO_SOCKET_IFNAME": HOME,
+        }
+        environment = os.environ | {name: str(value) for name, value in about.items()}
+        with entered(npu):
+            started.append(subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL))
+    while None in (statuses := [process.poll() for process in started]):
+        if any(statuses):
+            # Those that are left would wait for it; they end with the box.
+            return [status or 0 for status in statuses]
+        time.sleep(_GLANCE)
+    return [process.wait() for process in started]
 
 
 def connect_neighbours(
@@ -136,5 +164,5 @@ def _hurry() -> None:
 
 
 def _wiring() -> Wiring:
-    found: Wiring = pickle.loads(_WIRING.read_bytes())
+    found: Wiring = pickle.loads(WIRING.read_bytes())
     return found

@@ -46,6 +46,8 @@ PLACES = {
         Place(
             "processes", "a process a rank, joined by TCP", "pccl.runtime.measure:run_in_processes"
         ),
+        Place("mpi", "a process a rank, over MPI, or the job of mpirun", "pccl.mpi:run"),
+        Place("jax", "the devices of JAX, or virtual ones", "pccl.jax.measure:run"),
         Place("torch", "torch.distributed: gloo, or the job of torchrun", "pccl.torch.measure:run"),
         Place(
             "cuda", "a process a rank, on the GPUs of this box, over CUDA IPC", "pccl.torch.ipc:run"
