@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 import pccl
+from pccl.lab import measure, why_not
 from pccl.runtime.measure import Job, run_in_processes
 
 
@@ -81,6 +82,19 @@ def main() -> None:
         f"   {elements:,} floats sent, received and checked: {sum(outcome.wrong)} wrong, "
         f"{outcome.seconds * 1e3:.0f} ms by TCP on this machine."
     )
+
+    print("\n5. A row of a 4x4 mesh on a network in a box: namespaces, links of 40 Mbit/s, TCP\n")
+    reason = why_not()
+    if reason is not None:
+        print(f"   Not here: {reason}.")
+        return
+    box = pccl.topology.mesh(4, 4, bandwidth="5MB/s", latency="0ns")
+    few = pccl.synthesize(box, pccl.AllToAll(size="4MiB", group=range(4, 8), chunks=16))
+    print(f"   {'':<8}{'planned':>12}{'measured':>12}")
+    ours, direct = measure(few, against=["direct"], runs=2)
+    for one in (ours, direct):
+        print(f"   {one.name:<8}{one.planned * 1e3:>9.0f} ms{one.best * 1e3:>9.0f} ms")
+    print(f"\n   {direct.best / ours.best:.1f} times as fast, as the rest of the mesh relays.")
 
 
 if __name__ == "__main__":
