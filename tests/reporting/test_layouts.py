@@ -239,3 +239,23 @@ def test_damaged_networks_keep_their_places():
     )
     assert np.array_equal(whole.x, damaged.x)
     assert np.array_equal(whole.y, damaged.y)
+
+
+def test_rails_are_buses_along_boxes_in_one_row():
+    """Every NPU meets its rail straight above itself, and no rail is in two places."""
+    topology = parse_topology("h100:8")
+    drawing = arrange(topology)
+    assert len({frame.top for frame in drawing.frames}) == 1
+    rails = [
+        device
+        for device in topology.switches.tolist()
+        if topology.labels[device].startswith("rail")
+    ]
+    assert np.all(drawing.span[rails] > 0)
+    assert len(set(drawing.y[rails].tolist())) == len(rails)
+    to_rail = np.flatnonzero(np.isin(topology.dst, rails))
+    curves = drawing.curves()[to_rail]
+    np.testing.assert_allclose(curves[:, 0, 0], curves[:, 3, 0], atol=2e-3)
+    # Two boxes are joined well enough by lines, and a leaf is no rail.
+    assert not np.any(arrange(parse_topology("h100:2")).span)
+    assert not np.any(arrange(parse_topology("leaf-spine:4x4x2")).span)

@@ -49,6 +49,9 @@ _HIGHEST = 8.5
 _UNIT = 0.8
 # Half the side of the square that is a switch, by the radius of an NPU.
 _HALF_SIDE = 0.9
+# Of a switch that is drawn as a bus: its height, as a share of what is usual.
+_BUS = 0.75
+_WIDEST_OF_BUSES = 16.0
 # Points: letters that are smaller cannot be read.
 _SMALLEST_NUMBER = 4.2
 _SMALLEST_LABEL = 4.5
@@ -212,7 +215,8 @@ class _Canvas:
         width = far - left + 2 * room
         height = bottom - top + 2 * above
         # Inches per unit of the drawing: small networks are not blown up, large ones fit a page.
-        unit = min(_UNIT, _WIDEST / width, _HIGHEST / height)
+        widest = _WIDEST_OF_BUSES if np.any(self.drawing.span) else _WIDEST
+        unit = min(_UNIT, widest / width, _HIGHEST / height)
         inches = max(width * unit, 1.5), max(height * unit, least_height)
         self.paper = style.Paper(*inches, title, subtitle, handles, right=right)
         axes = self.paper.axes
@@ -248,7 +252,11 @@ class _Canvas:
             several = len(colours) > 1
             if network.is_switch(device):
                 hubs += colours
-                squares.append(Rectangle((x - half, y - half), 2 * half, 2 * half))
+                span = float(self.drawing.span[device])
+                height = _BUS * half if span else half
+                squares.append(
+                    Rectangle((x - half - span, y - height), 2 * (half + span), 2 * height)
+                )
             else:
                 faces += colours
                 rings.append(Circle((x, y), radius))
@@ -261,7 +269,8 @@ class _Canvas:
             # Switches are known by their names, if there is room for them.
             if network.is_switch(device):
                 name = network.labels[device]
-                fitting = 1.9 * half * self._points / (0.62 * max(len(name), 1))
+                room = 2 * _BUS * half * len(name) if span else 1.9 * half
+                fitting = room * self._points / (0.62 * max(len(name), 1))
                 if fitting >= _SMALLEST_NUMBER:
                     text = name
                     letters = min(fitting, size)
@@ -373,7 +382,10 @@ class _Canvas:
         apart = points - drawing.xy[devices][:, None]
         circle = lengths(apart) - drawing.radius
         # The distance in the norm whose unit circle is a square.
-        square = np.abs(apart).max(axis=2) - _HALF_SIDE * drawing.radius
+        span = drawing.span[devices]
+        half = _HALF_SIDE * drawing.radius * np.where(span > 0, _BUS, 1.0)
+        apart[..., 0] = np.maximum(np.abs(apart[..., 0]) - span[:, None], 0.0)
+        square = np.abs(apart).max(axis=2) - half[:, None]
         is_switch = drawing.topology.kind[devices] == SWITCH
         return np.asarray(np.where(is_switch[:, None], square, circle))
 

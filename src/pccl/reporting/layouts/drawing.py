@@ -78,6 +78,9 @@ class Drawing:
         Per link: how far the control points of its curve are to the left of the way. With 0 it is a straight line.
     lane
         Per link: its number among the links that are parallel to it, from 0.
+    span
+        Per device: how far it reaches to the left and to the right of its centre. A switch of which that is more than
+        nothing is drawn as a bus, which links meet straight above or below their other end.
 
     Examples
     --------
@@ -98,6 +101,7 @@ class Drawing:
     wraps: Bools
     rise: Floats
     lane: Ints
+    span: Floats
 
     def __repr__(self) -> str:
         wrapping = f", {np.count_nonzero(self.wraps)} wrap" if self.wraps.any() else ""
@@ -110,7 +114,14 @@ class Drawing:
         """Left, top, right and bottom of all devices, frames and curves."""
         bent = points_along(self.curves()[self.rise != 0], np.linspace(0, 1, 17))
         corners = [((f.left, f.top), (f.right, f.bottom)) for f in self.frames]
-        all_points = np.concatenate([self.xy, bent.reshape(-1, 2), np.reshape(corners, (-1, 2))])
+        reach = points(self.span, np.zeros_like(self.span))
+        parts = [
+            self.xy - reach,
+            self.xy + reach,
+            bent.reshape(-1, 2),
+            np.reshape(corners, (-1, 2)),
+        ]
+        all_points = np.concatenate(parts)
         left, top = all_points.min(axis=0).tolist()
         right, bottom = all_points.max(axis=0).tolist()
         return left, top, right, bottom
@@ -133,10 +144,19 @@ class Drawing:
         >>> arrange(line(2)).curves(gap=0.1)[0].tolist()
         [[0.0, 0.05], [0.333, 0.05], [0.667, 0.05], [1.0, 0.05]]
         """
-        start = self.xy[self.topology.src]
-        end = self.xy[self.topology.dst]
+        src = self.topology.src
+        dst = self.topology.dst
+        start = self._met(src, self.x[dst])
+        end = self._met(dst, self.x[src])
         shift = np.asarray(gap * (self.lane + 0.5), np.float64)
         return _bezier_curves(start, end, self.rise, self.wraps, shift).round(3)
+
+    def _met(self, devices: Any, x: Floats) -> Floats:
+        """Return where links that come from these places along the page meet devices: in the middle, or along a bus."""
+        middle = self.xy[devices]
+        reach = self.span[devices]
+        along = np.clip(x, middle[:, 0] - reach, middle[:, 0] + reach)
+        return points(np.where(reach > 0, along, middle[:, 0]), middle[:, 1])
 
 
 def lost_cables(topology: Topology) -> list[tuple[int, int]]:
@@ -192,7 +212,8 @@ def arrange(topology: Topology) -> Drawing:
     _, parallel = np.unique(ends, return_counts=True)
     lane = count_within(parallel)[inverse(np.argsort(ends, kind="stable"))]
     x, y = xy.T
-    return Drawing(topology, sketch.kind, x, y, radius, tuple(frames), wraps, rise, lane)
+    span = np.zeros(len(x)) if sketch.span is None else sketch.span.round(3)
+    return Drawing(topology, sketch.kind, x, y, radius, tuple(frames), wraps, rise, lane, span)
 
 
 def _mended(topology: Topology) -> Topology:

@@ -31,6 +31,9 @@ class Sketch:
         How large a device is, if there is room for that.
     arcs
         Per link: how far it rises to the left of its way, or 0 if it leads straight on; None to find that out.
+    span
+        Per device: how far it reaches to the left and to the right, for a switch that is drawn as a bus; None if none
+        is.
     """
 
     kind: str
@@ -39,6 +42,7 @@ class Sketch:
     room: float = 0.5
     radius: float = 0.3
     arcs: Floats | None = None
+    span: Floats | None = None
 
 
 def pairs_of(topology: Topology) -> Ints:

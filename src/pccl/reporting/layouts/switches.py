@@ -24,6 +24,9 @@ _ABREAST = 4
 _WIDEST_TREE = 48
 # Of one row of boxes; more boxes stand on both sides of the switches that join them.
 _WIDEST_ROW = 24
+# Of one row of boxes that buses join, and how far the buses are apart.
+_WIDEST_BUS = 90
+_BETWEEN_BUSES = 1.0
 # In place of a box, for switches between boxes.
 _SHARED = -1
 
@@ -45,11 +48,12 @@ def as_boxes(topology: Topology) -> Sketch | None:
     spans = [np.ptp(inside, axis=0) for _, inside in insides]
     size = np.max(spans, axis=0) + 2 * room + (0.7, 1.0)
     shared = np.flatnonzero(box == _SHARED)
-    across, rows = _arrangement(topology, count, size, len(shared))
+    rails = _are_rails(pairs, box, shared, count) and count * size[0] <= _WIDEST_BUS
+    across, rows = (count, 1) if rails else _arrangement(topology, count, size, len(shared))
     # Between the boxes above and those below is a band, in which the shared switches are.
     width = across * size[0]
     band = 0.6 if count == 2 else 0.0
-    if len(shared):
+    if len(shared) and not rails:
         band = max(2.0, 0.1 * width, 0.16 * len(shared))
     # Half of the rows above the band, and the odd one too.
     rows_above = (rows + 1) // 2 if rows > 1 else 0
@@ -70,6 +74,13 @@ def as_boxes(topology: Topology) -> Sketch | None:
         centre = np.array([(place - (in_line - 1) / 2) * size[0], y + size[1] / 2])
         xy[devices] = inside - middle + centre
         frames.append((f"box {number}", devices, not turned))
+    if rails:
+        # One above the other, each along all boxes: what joins the first NPUs is the nearest.
+        span = np.zeros(topology.num_devices)
+        span[shared] = width / 2 - room
+        xy[shared, 1] = -_BETWEEN_BUSES * np.arange(1, len(shared) + 1)
+        straight = np.zeros(topology.num_links)
+        return Sketch("boxes", xy, tuple(frames), room, arcs=straight, span=span)
     apart = max(1.2, 0.8 * width / max(len(shared), 1))
     xy[shared] = row(len(shared), apart, band if rows_above else 0.0)
     return Sketch("boxes", xy, tuple(frames), room)
@@ -197,6 +208,17 @@ def _boxes(topology: Topology) -> Ints | None:
         if len(own) == 1:
             box[switch] = own[0]
     return box
+
+
+def _are_rails(pairs: Ints, box: Ints, shared: Ints, count: int) -> bool:
+    """Return whether each of the shared switches has one neighbour in every box, an NPU; two boxes need no buses."""
+    if count < 3 or len(shared) < 2:
+        return False
+    for switch in shared.tolist():
+        others = pairs[np.any(pairs == switch, axis=1)].sum(axis=1) - switch
+        if len(others) != count or len(np.unique(box[others])) != count or np.any(box[others] < 0):
+            return False
+    return True
 
 
 def _by_fastest_switch(topology: Topology, places: int) -> Ints | None:

@@ -193,6 +193,7 @@ def page_data(
         "kind": topology.kind,
         "x": drawing.x,
         "y": drawing.y,
+        "span": drawing.span,
         "src": topology.src,
         "dst": topology.dst,
         "curve": drawing.curves(gap=0.7 * drawing.radius),

@@ -176,7 +176,11 @@ function drawDevices(pen, scale, chosen) {
     const npu = data.kind[device] === NPU, picked = chosen.device === device || ends.includes(device);
     const x = data.x[device], y = data.y[device], filled = members !== null && members.has(device);
     pen.beginPath();
-    if (npu) pen.arc(x, y, r, 0, 2 * Math.PI); else pen.rect(x - r, y - r, 2 * r, 2 * r);
+    if (npu) pen.arc(x, y, r, 0, 2 * Math.PI); else {
+      // A switch that joins many boxes is a bus along all of them.
+      const span = data.span[device], h = span ? 0.75 * r : r;
+      pen.rect(x - r - span, y - h, 2 * (r + span), 2 * h);
+    }
     pen.fillStyle = filled ? theme.member : theme.device;
     pen.fill();
     stroke(pen, picked ? theme.accent : theme["device-line"], (picked ? 4 : Math.min(1.5, r * scale * 0.2)) / scale);
@@ -207,7 +211,12 @@ function findRims() {
 
 function within(link, part, device) {
   const [x, y] = pointOn(link, part);
-  return Math.hypot(x - data.x[device], y - data.y[device]) < report.radius;
+  return Math.hypot(beside(x, device), y - data.y[device]) < report.radius;
+}
+
+// How far a place is to the left or right of a device, which may be as wide as a bus.
+function beside(x, device) {
+  return Math.max(0, Math.abs(x - data.x[device]) - data.span[device]);
 }
 
 function placeOf(transfer, time, place) {
@@ -258,7 +267,7 @@ function whatIsAt(x, y, time) {
 function nearestDevice(x, y, within) {
   let best = -1;
   for (let device = 0; device < data.x.length; device++) {
-    const distance = Math.hypot(data.x[device] - x, data.y[device] - y);
+    const distance = Math.hypot(beside(x, device), data.y[device] - y);
     if (distance <= within && data.kind[device] !== ABSENT) { best = device; within = distance; }
   }
   return best;
