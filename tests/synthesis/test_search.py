@@ -100,6 +100,11 @@ def test_prices_that_prove_the_bound_are_a_good_start():
     assert taken[True] < taken[False]
 
 
+def test_all_reduce_is_planned_as_one_problem():
+    """Links of the 8x8 mesh carry 144 chunks each, and it takes little longer than that."""
+    assert steps(MESH, pccl.AllReduce("256kB", chunks=4)) <= 155
+
+
 def test_an_all_reduce_is_no_slower_than_its_phases():
     """And faster where latency dominates: the sum is collected midway, not at one of the ends."""
     size = "64KiB"

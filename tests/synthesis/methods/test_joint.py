@@ -38,6 +38,15 @@ def test_a_switch_that_adds_and_multiplies_is_the_root():
     assert schedule.duration == 5 * STEP
 
 
+def test_switches_that_add_are_used_for_what_they_are_worth():
+    """Rails add and multiply: each carries an eighth of the data from every box once up and once down, and is busy."""
+    boxes = pccl.topology.parse_topology("h100:4,nvls=yes,sharp=yes")
+    schedule = planned(boxes, pccl.AllReduce("256MB", chunks=8))
+    rails = np.flatnonzero(boxes.bandwidth == boxes.bandwidth.min())
+    assert set(loads(schedule)[rails]) == {32}, "of 256 chunks"
+    assert schedule.duration <= 1.05 * schedule.problem.quick_bound.value
+
+
 def test_a_switch_that_passes_messages_on_is_no_root():
     plain = pccl.topology.switch(4, **EVEN)
     schedule = planned(plain, pccl.AllReduce("4kB", chunks=1))

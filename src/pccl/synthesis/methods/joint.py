@@ -26,10 +26,10 @@ from pccl.synthesis.timetable import timed_in_turn
 
 # Steepness, urgency and reach.
 KNOBS = (
-    (24.0, 0.1, 1.25), (50.0, 0.3, 1.25), (50.0, 0.1, 1.25), (24.0, 0.3, 1.0), (24.0, 0.1, 4.0), (12.0, 0.1, 1.25),
+    (24.0, 0.1, 1.25), (6.0, 0.1, 1.0), (50.0, 0.3, 1.25), (50.0, 0.1, 1.25), (24.0, 0.3, 1.0), (24.0, 0.1, 4.0),
 )  # fmt: skip
 # Times the longest way ahead: how long before the turn of its chunk a transfer may go.
-LEADS = (2.0, 3.0, 5.0)
+LEADS = (1.0, 2.0, 3.0, 5.0)
 # Links looked at between two reports of progress.
 SLICE = 1_000_000
 # Links looked at that take as long as timing a transfer with one lead, and as justifying it.
