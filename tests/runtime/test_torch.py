@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from benchmarks.quality import workloads
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -119,6 +120,28 @@ def test_random_plans_run_exactly_on_numpy_and_on_gloo(pool):
         for mine, wanted in zip(came, reference(scripts, elements, dtype, op), strict=True):
             for one, other in zip(mine, wanted, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+def test_a_sample_of_the_quality_table_runs_exactly(pool):
+    """``python -m benchmarks.run`` runs all rows of up to 16 NPUs; these have eight."""
+    sample = [
+        one for one in workloads() if one.section == "Small, 1 KiB" and one.name.endswith(" dgx1")
+    ]
+    assert len(sample) == 4
+    cases = []
+    for workload in sample:
+        machine = workload.topology()
+        plan = pccl.synthesize(machine, *workload.collectives(machine.num_npus), effort="fast")
+        scripts = scripts_of(plan)
+        cases += [
+            (scripts, [4099], dtype, "sum", False, False)
+            for dtype in ("int32", "bfloat16", "float16")
+        ]
+    results = pool.run(f"{TASKS}:run_cases", cases)
+    for number, (scripts, elements, dtype, op, _, _) in enumerate(cases):
+        came = [row[number] for row in results]
+        wanted = [0] * MOST if dtype == "int32" else reference(scripts, elements, dtype, op)
+        np.testing.assert_equal(came, wanted)
 
 
 # --- compile ----------------------------------------------------------------------------------------------------------
