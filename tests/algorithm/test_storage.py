@@ -386,3 +386,11 @@ def test_the_order_of_messages_is_stored_where_it_is_not_first_in_first_out(tmp_
         for name in ("a.pccl", "a.json"):
             algorithm.save(tmp_path / name)
             assert pccl.load(tmp_path / name) == algorithm
+
+
+def test_a_version_that_is_no_number_is_called_so(tmp_path):
+    path = tmp_path / "ring.json"
+    pccl.synthesize(pccl.topology.ring(3), pccl.AllGather("3kB", chunks=1)).save(path)
+    path.write_text(path.read_text().replace('"version": 2', '"version": "1"'))
+    with pytest.raises(FormatError, match="has version '1', which is not a number such as 2"):
+        pccl.load(path)

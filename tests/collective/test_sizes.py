@@ -150,3 +150,15 @@ def test_baselines(name: str, data: st.DataObject) -> None:
         assert f"the baseline {name!r}" in str(error) or "no path" in str(error)  # noqa: PT017
         return
     pccl.verify(algorithm)
+
+
+def test_what_no_memory_holds_is_refused_before_any_of_it_is_taken():
+    """Counted, not made: a row for each would take a hundred gigabytes."""
+    gather = pccl.AllGather("4GiB", chunks=2**26)
+    assert gather.deliveries(4) == 16 * 2**26
+    with pytest.raises(
+        CollectiveError, match=r"1,073,741,824 chunks to deliver, which take 100\.0 GiB"
+    ):
+        gather.conditions(pccl.topology.ring(4))
+    # No more chunks than elements.
+    assert pccl.AllGather("64B", chunks=2**26).deliveries(4) == 16 * 16

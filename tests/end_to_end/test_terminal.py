@@ -92,6 +92,7 @@ def test_a_limit_says_beforehand_what_it_does_not_limit(monkeypatch):
     [
         ("pccl syn", ["synthesize"]),
         ("pccl synthesize -t h1", ["h100"]),
+        ("pccl topology h1", ["h100"]),
         ("pccl synthesize -c all-g", ["all-gather"]),
         ("pccl synthesize --effort th", ["thorough"]),
         ("pccl synthesize --for msccl", ["mscclpp", "msccl"]),

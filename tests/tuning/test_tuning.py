@@ -267,3 +267,18 @@ def test_wrong_questions_get_one_line(tmp_path, flags, message):
         [flags]
     )
     assert message in refused("tune", *(word for pair in given.items() for word in pair))
+
+
+def test_running_programs_choose_by_the_index(tmp_path):
+    """From its first size on, until the next plan serves; below all of them the first."""
+    from pccl.runtime.plans import Plans
+
+    library = tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:4MiB", step=32, loss=0.0)
+    plans = Plans(tmp_path)
+    for point in library.curves:
+        assert plans.find("all-gather", range(4), point.size).path.name == point.plan
+        assert plans.find("all-gather", range(4), point.size + 1).path.name == point.plan
+    assert plans.find("all-gather", range(4), 8).path.name == library.plans[0].file
+    (tmp_path / "index.json").write_text("[]")
+    with pytest.raises(PcclError, match="is not an index of plans"):
+        Plans(tmp_path)

@@ -10,7 +10,7 @@ import click
 
 from pccl.cli.console import check_writable, counted, print_facts, print_json, print_table
 from pccl.cli.networks import network_options, read_network
-from pccl.cli.options import command, json_option, option
+from pccl.cli.options import command, complete_topology, json_option, option
 from pccl.errors import TopologyError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _ABILITIES = {
     "pccl topology node1.txt node2.txt ibnetdiscover.out",
 )
 # Several words, so that 'ring:4 x switch:8' needs no quotes.
-@click.argument("text", nargs=-1)
+@click.argument("text", nargs=-1, shell_complete=complete_topology)
 @option("-o --save FILE", "Write the network to .yaml or .json, to be edited.")
 @network_options
 @json_option

@@ -186,7 +186,9 @@ function drawDevices(pen, scale, chosen) {
     stroke(pen, picked ? theme.accent : theme["device-line"], (picked ? 4 : Math.min(1.5, r * scale * 0.2)) / scale);
     if (!named) continue;
     pen.fillStyle = filled ? theme.page : theme.text;
-    pen.fillText(String(device), x, y);
+    // A bus has room for its name, which stands behind its number.
+    const name = data.span[device] ? report.devices[device].match(/\((.*)\)/) : null;
+    pen.fillText(name ? name[1] : String(device), x, y);
   }
 }
 
