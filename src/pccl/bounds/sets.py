@@ -34,7 +34,9 @@ def best_cuts(case: Case) -> list[Bools]:
         values = demand.time(masks)
         found += [(float(values[i]), masks[i]) for i in _different(values)]
     found.sort(key=lambda entry: -entry[0])
-    return [_improved(demand, *found[0]), *(mask for _, mask in found[:MOST_FOUND])]
+    # Families have sets in common.
+    different = {mask.tobytes(): mask for _, mask in found}
+    return [_improved(demand, *found[0]), *list(different.values())[:MOST_FOUND]]
 
 
 def _different(values: Floats) -> list[int]:
@@ -205,7 +207,10 @@ def _groups(case: Case) -> Iterator[Column]:
 
 
 def _with_switches(topology: Topology, masks: Bools) -> Bools:
-    """Put every switch on the side with which it shares more bandwidth; a few rounds, as switches share it too."""
+    """Put every switch on the side with which it shares more bandwidth; a few rounds, as switches share it too.
+
+    Those that share as much with both sides are put on either side, all of them.
+    """
     if not len(topology.switches):
         return masks
     n = topology.num_devices
@@ -217,4 +222,5 @@ def _with_switches(topology: Topology, masks: Bools) -> Bools:
     side[:, topology.switches] = 0
     for _ in range(4):
         side[:, topology.switches] = np.sign((side @ shared)[:, topology.switches])
-    return side > 0
+    undecided = np.any(side[:, topology.switches] == 0, axis=1)
+    return np.concatenate([side > 0, side[undecided] >= 0])
