@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pccl.collective import Collective
     from pccl.tuning import Library
 
-_BY_FLAGS = [name for name, kind in KINDS.items() if kind.fits_flags]
+# Those that have one size, which can be varied.
+_BY_FLAGS = [name for name in KINDS if name not in ("all-to-all-v", "custom")]
 _RUNTIMES = ("torch", "mscclpp", "msccl")
 _EFFORTS = ("fast", "balanced", "thorough")
 
