@@ -93,6 +93,8 @@ def test_what_suits_all_may_take_a_little_longer(tolerated, suits, monkeypatch) 
     monkeypatch.setattr(fitting, "EASY", 0)
     monkeypatch.setattr(fitting, "HOPEFUL", 100.0)
     monkeypatch.setattr(fitting, "TOLERATED", tolerated)
+    # A pipeline that many know is faster by far, and takes many chunks.
+    monkeypatch.setattr(fitting, "MUCH_FASTER", 100.0)
     found = pccl.synthesize(parse_topology("ring:4"), pccl.Broadcast("4MiB"))
     assert (found.collectives[0].pieces == 2) == suits
 
