@@ -150,10 +150,11 @@ def planned_time(algorithm: Algorithm, elements: Sequence[int], width: int) -> P
         for collective, count in zip(algorithm.collectives, elements, strict=True)
     ]
     conditions = replace(algorithm.conditions, bytes=np.concatenate(sizes))
-    follows = t.follows if algorithm.topology.plain else None
-    moved = Transfers.of(
-        algorithm.topology, conditions, t.chunk, t.link, t.start, t.reduce, follows
-    )
+    # What is empty is not sent at all.
+    sent = conditions.bytes[t.chunk] > 0
+    follows = t.follows if algorithm.topology.plain and np.all(sent) else None
+    chunk, link, start, reduce = (column[sent] for column in (t.chunk, t.link, t.start, t.reduce))
+    moved = Transfers.of(algorithm.topology, conditions, chunk, link, start, reduce, follows)
     scaled = replace(algorithm, transfers=moved, bound=None)
     return Picoseconds(simulate(scaled).finish)
 
