@@ -413,8 +413,8 @@ links are alike, else in microseconds; the bound is what `pccl.lower_bound` prov
 chunks where their number is searched for); CPU time is that of one synthesis on two threads, after kernels are
 compiled. The goal is a time, a gap, or a share above the optimum over trees: what no All-Reduce beats that collects
 sums along trees and spreads them along trees. The last column is the best of the [baselines](baselines.md), cut into as
-many chunks as ours or not at all, and how many times longer it takes. [Machines](topologies.md#machines) are as they are
-without options. A row that is slower than a baseline, or misses its goal, is marked.
+many chunks as ours or not at all, and how many times longer it takes. [Machines](topologies.md#machines) are as they
+are without options. A row that is slower than a baseline, or misses its goal, is marked.
 
 {summary(results)}
 
