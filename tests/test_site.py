@@ -103,22 +103,23 @@ def test_reference_has_every_public_name():
     assert named == set(pccl.__all__)
 
 
+def every_command(path, command):
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from every_command(f"{path} {name}", command.get_command(context, name))
+
+
 def test_reference_has_every_command_and_option():
     sections = re.split(r"^## ", PAGES["reference-cli.md"], flags=re.MULTILINE)[1:]
     by_title = {section.partition("\n")[0]: section for section in sections}
-    context = click.Context(main)
-    names = main.list_commands(context)
-    assert set(by_title) == {"pccl", *(f"pccl {name}" for name in names)}
-    for name in names:
-        command = main.get_command(context, name)
-        flags = [
-            flag
-            for option in command.params
-            if isinstance(option, click.Option)
-            for flag in option.opts
-        ]
-        assert flags
-        assert not [flag for flag in flags if f"`{flag}`" not in by_title[f"pccl {name}"]]
+    commands = dict(every_command("pccl", main))
+    assert set(by_title) == set(commands)
+    for path, command in commands.items():
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        flags = [flag for option in options for flag in option.opts]
+        assert not [flag for flag in flags if f"`{flag}`" not in by_title[path]]
 
 
 def test_reference_says_nothing_of_this_machine():

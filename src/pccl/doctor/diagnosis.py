@@ -201,7 +201,7 @@ def diagnose(
     >>> log = Log("log", "all-gather", (4000, 4_000_000), (3e-6, 3e-3))
     >>> diagnosis = diagnose(ring, log)
     >>> diagnosis.healthy, f"{diagnosis.share:.0%}", diagnosis.rows[0].cut
-    (False, '50%', 'what must leave NPUs 0-2')
+    (False, '50%', 'what must leave NPUs 1-3')
     """
     if not logs:
         raise PcclError("there is no log to look at")
