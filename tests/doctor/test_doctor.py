@@ -168,7 +168,7 @@ def test_the_command(tmp_path):
     document = json.loads(run(*command, "--json").stdout)
     assert document["healthy"] is True
     assert [row["size"] for row in document["rows"]] == [2**20, 2**24]
-    assert document["rows"][1]["because"] == "what must leave NPUs 0-2"
+    assert document["rows"][1]["because"] == "what must leave NPUs 1-3"
     figure = tmp_path / "doctor.svg"
     shown = run(*command, "--figure", figure).stdout
     assert document["verdict"] in shown

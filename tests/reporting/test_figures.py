@@ -122,8 +122,8 @@ def test_a_topology_shows_every_device(drawn, text):
     [
         ("h100:2", {"switch"}),
         ("h100:2,nvls=yes", {"switch", "switch that multiplies and adds"}),
-        ("switch:4,multicast=yes", {"switch that multiplies"}),
-        ("switch:4,reduce=yes", {"switch that adds"}),
+        ("switch:4,multicast=yes", {"switch0", "switch that multiplies"}),
+        ("switch:4,reduce=yes", {"switch0", "switch that adds"}),
     ],
 )
 def test_a_topology_shows_what_its_switches_do(drawn, text, labels):

@@ -110,10 +110,7 @@ def test_the_text_says_what_was_asked_and_found(outline):
         assert text in outline.text
     confined = int(pccl.baseline("confined", algorithm.topology, *algorithm.collectives).duration)
     assert f"{confined / int(algorithm.duration):.2f}×" in outline.text
-    assert (
-        "ring, best-ring, halving-doubling, double-tree, multitree (does not support all-to-all)"
-        in outline.text
-    )
+    assert re.search(r"double-tree, multitree.* \(does not support all-to-all\)", outline.text)
 
 
 @pytest.mark.parametrize(

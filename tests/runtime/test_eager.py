@@ -11,7 +11,7 @@ from pccl.runtime import OPS, Rank, scripts_of
 from pccl.runtime.arrays import NumpyArrays
 from pccl.runtime.checking import trial_buffers, trials, wrong_elements
 from pccl.runtime.eager import needs_of
-from pccl.runtime.local import LocalTransport, Wires, _take_turns
+from pccl.runtime.local import LocalTransport, Wires, take_turns
 from tests.strategies import problems, synthesized
 
 
@@ -56,7 +56,7 @@ def run(plan, elements, **options):
         rank = Rank(scripts, EagerTransport(wires, number, len(buffers)), check=False)
         own = [elements[part] for part in rank.mine]
         turns.append(rank.start(pairs, op=options.get("op", "sum"), elements=own))
-    _take_turns(turns)
+    take_turns(turns)
     wrong = wrong_elements(found, buffers)
     return sum(wrong) if not isinstance(wrong, int) else wrong
 

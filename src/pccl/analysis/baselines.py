@@ -19,7 +19,7 @@ from pccl.schemes.registry import COPIES, ROOTED, SHARED, check_support
 from pccl.synthesis import synthesize
 from pccl.synthesis.chunking import cut
 from pccl.topology import Topology
-from pccl.topology.parts import ABSENT
+from pccl.topology.parts import ABSENT, SWITCH
 
 __all__ = ["Baseline", "UnsupportedError", "baseline", "baselines", "find_baseline"]
 
@@ -143,21 +143,38 @@ def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorit
     return find_baseline(name).run(topology, collectives)
 
 
+def _alone(topology: Topology, collective: Collective) -> Algorithm:
+    """Our synthesis for one group; switches belong to no group and serve all of them."""
+    network = topology.restrict([*collective.members(topology.npus), *topology.switches])
+    return synthesize(network, collective, verify=False)
+
+
+def _as_able(one: Topology, other: Topology) -> bool:
+    """Whether switches can do the same in both."""
+    return np.array_equal(one.multicast, other.multicast) and np.array_equal(
+        one.reduce, other.reduce
+    )
+
+
 def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
     """Synthesize for each group on its own devices alone; then all contend for the links, first come, first served."""
     # Left open, synthesis would choose a number of chunks for each group, and the conditions of all
     # would not be those of this list.
     collectives = cut(collectives, 1)
+    plans = [_alone(topology, collective) for collective in collectives]
+    if any(plan.topology.plain and not _as_able(plan.topology, topology) for plan in plans):
+        # Some do without what switches can do, so that every runtime takes them; then all have to.
+        by_itself = topology.kind != SWITCH
+        topology = topology.derived(multicast=by_itself, reduce=by_itself)
+        plans = [_alone(topology, collective) for collective in collectives]
     columns = []
     chunks = 0
     rows = 0
-    for collective in collectives:
-        # Switches belong to no group and serve all of them.
-        network = topology.restrict([*collective.members(topology.npus), *topology.switches])
-        inside = network.kind != ABSENT
+    for plan in plans:
+        inside = plan.topology.kind != ABSENT
         # The restricted network counts only the links that it has.
         links = np.flatnonzero(inside[topology.src] & inside[topology.dst])
-        own = synthesize(network, collective, verify=False).transfers
+        own = plan.transfers
         chunk = own.chunk.astype(np.int64) + chunks
         follows = np.where(own.follows >= 0, own.follows + rows, -1)
         columns.append((chunk, links[own.link], own.start, own.reduce, follows))

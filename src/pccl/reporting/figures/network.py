@@ -268,7 +268,7 @@ class _Canvas:
             letters = size
             # Switches are known by their names, if there is room for them.
             if network.is_switch(device):
-                name = network.labels[device]
+                name = style.printable(network.labels[device])
                 room = 2 * _BUS * half * len(name) if span else 1.9 * half
                 fitting = room * self._points / (0.62 * max(len(name), 1))
                 if fitting >= _SMALLEST_NUMBER:

@@ -98,8 +98,8 @@ class Paper:
         labels = [len(str(handle.get_label())) for handle in handles]
         if handles:
             right = max(right, 0.7 + 0.072 * max(labels))
-        title = _printable(shortened(title, _LONGEST_LINE))
-        subtitle = _printable(shortened(subtitle, _LONGEST_LINE))
+        title = printable(shortened(title, _LONGEST_LINE))
+        subtitle = printable(shortened(subtitle, _LONGEST_LINE))
         # Inches that a character takes.
         text_width = max(0.088 * len(title), 0.064 * len(subtitle)) + 0.3
         right = max(right, text_width - left - width)
@@ -159,7 +159,7 @@ def handle(label: str, colour: str, marker: str = "", **style: Any) -> Line2D:
         # Of a marker no line, or it would be struck through in the legend.
         style |= {"linestyle": "", "marker": marker, "markersize": 7, "markerfacecolor": colour}
         style |= {"markeredgecolor": INK, "markeredgewidth": 0.6}
-    return Line2D([], [], color=colour, label=_printable(label), **style)
+    return Line2D([], [], color=colour, label=printable(label), **style)
 
 
 def handles_in_colours(labels: Mapping[int, str], marker: str = "") -> list[Line2D]:
@@ -208,6 +208,6 @@ def readable_on(colour: str) -> str:
     return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
 
 
-def _printable(text: Iterable[str]) -> str:
+def printable(text: Iterable[str]) -> str:
     """Return the text without signs that cannot be printed, which names in files may hold."""
     return "".join(sign if sign.isprintable() else "?" for sign in text)
