@@ -231,7 +231,7 @@ MESH = ("-t", "mesh:3x3", "-c", "all-gather")
         ),
         (
             ("-t", "mesh:3x3", "-c", "alltoallv", "-s", "9MB"),
-            "all-to-all-v does not fit into flags",
+            "all-to-all-v has no 'size'; it has group",
         ),
         (
             ("-t", "tours:3x3", "-c", "all-gather", "-s", "9MB"),

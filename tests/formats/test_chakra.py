@@ -326,7 +326,8 @@ def test_sends_are_on_time(folder: Path, problem) -> None:
     assume(np.all(np.diff(conditions.source_offsets)[conditions.reduces] > 1))
     result = replay(export(algorithm, folder), algorithm.topology)
     simulation = pccl.simulate(algorithm)
-    assert result.finish == simulation.finish
+    # Traces know no buffers: where partial sums are exchanged, nothing waits for a place to be free.
+    assert result.finish <= simulation.finish
     # Adding to nothing is a copy, so that the trace may say one where the algorithm says the other.
     replayed = result.to_algorithm().transfers
     simulated = simulation.to_algorithm().transfers

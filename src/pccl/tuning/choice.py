@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pccl._arrays import Floats
-from pccl.algorithm import Algorithm
+from pccl.algorithm import Algorithm, Transfers
 from pccl.analysis import of_size, simulate
 from pccl.collective import compile_conditions
 from pccl.units import Bytes
-
-# Bytes per second, the most that a topology may have: no time at all, beside latencies.
-FASTEST = 900 * 10**12
 
 
 @dataclass(frozen=True)
@@ -43,11 +40,18 @@ def time_at(algorithm: Algorithm, size: int) -> float:
     conditions = compile_conditions(algorithm.topology, collectives)
     if len(conditions) != len(algorithm.conditions):
         return np.inf
-    # As many times slower links are to the same plan as many times larger data.
     topology = algorithm.topology
     ratio = size / int(algorithm.collectives[0].size)
-    bandwidth = np.clip(topology.bandwidth / ratio, 1, FASTEST).astype(np.int64)
-    return float(simulate(algorithm, topology=replace(topology, bandwidth=bandwidth)).finish)
+    if ratio > 1:
+        # As many times slower links are to the same plan as many times larger data.
+        bandwidth = np.maximum(topology.bandwidth / ratio, 1).astype(np.int64)
+        slower = replace(topology, bandwidth=bandwidth)
+        return float(simulate(algorithm, topology=slower).finish)
+    # What is smaller is only ever early, so that the planned starts still say what waits for what.
+    t = algorithm.transfers
+    follows = t.follows if topology.plain else None
+    moved = Transfers.of(topology, conditions, t.chunk, t.link, t.start, t.reduce, follows)
+    return float(simulate(replace(algorithm, transfers=moved, bound=None)).finish)
 
 
 def times_of(plans: Sequence[Algorithm], sizes: Sequence[int]) -> Floats:
