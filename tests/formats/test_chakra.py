@@ -316,6 +316,15 @@ def test_messages_deliver_what_was_promised(folder: Path, problem) -> None:
         pccl.verify(result.to_algorithm())
 
 
+def exchanges(algorithm: pccl.Algorithm) -> bool:
+    """Whether some NPU adds to a partial sum after it has sent it."""
+    t = algorithm.transfers
+    rows = np.flatnonzero(t.reduce)
+    same_chunk = t.chunk[rows][:, None] == t.chunk[rows]
+    same_place = t.src[rows][:, None] == t.dst[rows]
+    return bool(np.any(same_chunk & same_place & (t.start[rows][:, None] < t.arrival[rows])))
+
+
 @settings(slow_but_fine, max_examples=60)
 @given(problems(limits=False).map(direct))
 def test_sends_are_on_time(folder: Path, problem) -> None:
@@ -324,10 +333,11 @@ def test_sends_are_on_time(folder: Path, problem) -> None:
     # A sum of one contribution is whole from the start; traces leave out what its receiver has already.
     conditions = algorithm.conditions
     assume(np.all(np.diff(conditions.source_offsets)[conditions.reduces] > 1))
+    # Traces know no buffers, in which an exchanged sum waits until the one before it has been sent.
+    assume(not exchanges(algorithm))
     result = replay(export(algorithm, folder), algorithm.topology)
     simulation = pccl.simulate(algorithm)
-    # Traces know no buffers: where partial sums are exchanged, nothing waits for a place to be free.
-    assert result.finish <= simulation.finish
+    assert result.finish == simulation.finish
     # Adding to nothing is a copy, so that the trace may say one where the algorithm says the other.
     replayed = result.to_algorithm().transfers
     simulated = simulation.to_algorithm().transfers
