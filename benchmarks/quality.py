@@ -34,7 +34,6 @@ KINDS = {
     "Reduce-Scatter": pccl.ReduceScatter,
     "All-Reduce": pccl.AllReduce,
 }
-WHAT_IS_MISSING = """"""
 # Where latencies count less than this share of the time, an All-Reduce is set beside the optimum over trees.
 LARGE = 64 * 10**6
 
@@ -416,9 +415,7 @@ sums along trees and spreads them along trees. The last column is the best of th
 many chunks as ours or not at all, and how many times longer it takes. [Machines](topologies.md#machines) are as they
 are without options. A row that is slower than a baseline, or misses its goal, is marked.
 
-{summary(results)}
-
-{WHAT_IS_MISSING}"""
+{summary(results)}"""
     PAGE.write_text("\n".join([head, *lines(results), ""]), encoding="utf-8")
 
 

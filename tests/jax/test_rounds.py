@@ -91,8 +91,10 @@ def test_random_plans_come_out_right_round_by_round(problem, data):
     length = data.draw(st.integers(1, 40))
     try:
         wrong = play(scripts, [length] * slots)
-    except RunError:
-        # Not every length divides into the shares of every plan.
+    except RunError as error:
+        # Not every length divides into the shares of every plan; nothing else may fail.
+        if "do not divide" not in str(error):
+            raise
         reject()
     assert wrong == 0
 
