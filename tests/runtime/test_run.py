@@ -138,3 +138,11 @@ def test_every_place_names_something_that_is_there():
     for place in PLACES.values():
         assert place.about
         assert ":" in place.runs
+
+
+def test_data_larger_than_planned_take_longer_in_proportion() -> None:
+    from pccl.runtime.measure import planned_time
+
+    ring = pccl.topology.ring(4, latency="0ns", bandwidth="1GB/s")
+    plan = pccl.synthesize(ring, pccl.AllGather("4kB", chunks=1))
+    assert planned_time(plan, [64_000], 1) == 16 * plan.duration

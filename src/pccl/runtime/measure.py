@@ -150,11 +150,16 @@ def planned_time(algorithm: Algorithm, elements: Sequence[int], width: int) -> P
         for collective, count in zip(algorithm.collectives, elements, strict=True)
     ]
     conditions = replace(algorithm.conditions, bytes=np.concatenate(sizes))
+    # Starts say what waits for what, and must leave room for the largest chunk to arrive; then all is moved up.
+    planned = np.maximum(algorithm.conditions.bytes, 1)
+    stretch = max(int((-(-conditions.bytes // planned)).max(initial=1)), 1)
     # What is empty is not sent at all.
     sent = conditions.bytes[t.chunk] > 0
     follows = t.follows if algorithm.topology.plain and np.all(sent) else None
     chunk, link, start, reduce = (column[sent] for column in (t.chunk, t.link, t.start, t.reduce))
-    moved = Transfers.of(algorithm.topology, conditions, chunk, link, start, reduce, follows)
+    moved = Transfers.of(
+        algorithm.topology, conditions, chunk, link, start * stretch, reduce, follows
+    )
     scaled = replace(algorithm, transfers=moved, bound=None)
     return Picoseconds(simulate(scaled).finish)
 
