@@ -421,7 +421,7 @@ def test_too_many_relays(tmp_path):
 
 
 def test_too_many_chunks(tmp_path):
-    algorithm = quick(pccl.topology.ring(4), pccl.AllReduce("4MiB", chunks=4096))
+    algorithm = quick(pccl.topology.mesh(3, 3), pccl.AllReduce("4MiB", chunks=512))
     with pytest.raises(
         pccl.PcclError,
         match=r"elements in the file or more, but the runtimes read 4,095; use fewer chunks",

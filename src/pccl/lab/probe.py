@@ -57,7 +57,7 @@ def ways_over(topology: Topology) -> Ways:
     --------
     >>> import pccl
     >>> ways_over(pccl.topology.switch(3)).pairs
-    [(0, 1), (1, 2), (2, 0)]
+    [(0, 1), (1, 0), (0, 2), (2, 0)]
     """
     npus = topology.npus
     place = np.full(topology.num_devices, -1, np.int64)

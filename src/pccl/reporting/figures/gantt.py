@@ -153,6 +153,6 @@ def critical_transfers(algorithm: Algorithm) -> Ints:
         if not len(before):
             break
         ends = np.where(brought[before], t.arrival[before], free[before])
-        row = int(before[np.argmax(ends)])
+        row = int(before[np.lexsort((brought[before], ends))[-1]])
         path.append(row)
     return np.array(path[::-1])
