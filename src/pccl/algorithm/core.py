@@ -108,6 +108,25 @@ class Transfers:
             self.topology, self.conditions, self.chunk, self.link, start, self.reduce, follows
         )
 
+    def of_chunks(self, kept: Bools) -> Transfers:
+        """Return the transfers of some chunks, which keep their numbers."""
+        rows = np.flatnonzero(kept[self.chunk])
+        follows = None
+        if self.topology.plain:
+            place = np.full(len(self) + 1, -1)
+            place[rows] = np.arange(len(rows))
+            # What follows nothing stays so: -1 is the last place, which is no row.
+            follows = place[self.follows[rows]]
+        return Transfers.of(
+            self.topology,
+            self.conditions,
+            self.chunk[rows],
+            self.link[rows],
+            self.start[rows],
+            self.reduce[rows],
+            follows,
+        )
+
     def __len__(self) -> int:
         return len(self.chunk)
 

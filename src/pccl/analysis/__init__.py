@@ -4,6 +4,7 @@ baselines   what people have today
 each        each_collective(): collectives that run at the same time, one by one
 comparison  compare(): ours beside baselines and the bound; bandwidths as nccl-tests defines them
 simulator   simulate(): an algorithm run from its dependencies alone
+sizes       time_at(): a plan with data of another size
 sweep       sweep(): the comparison at many sizes
 """
 
@@ -11,6 +12,7 @@ from pccl.analysis.baselines import Baseline, baseline, baselines
 from pccl.analysis.comparison import Comparison, ComparisonRow, bandwidths, compare
 from pccl.analysis.each import CollectiveRow, each_collective
 from pccl.analysis.simulator import SimulatedTransfers, Simulation, simulate
+from pccl.analysis.sizes import time_at
 from pccl.analysis.sweep import of_size, size_range, sweep
 
 __all__ = [
@@ -29,4 +31,5 @@ __all__ = [
     "simulate",
     "size_range",
     "sweep",
+    "time_at",
 ]

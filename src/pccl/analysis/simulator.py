@@ -226,6 +226,12 @@ def simulate(
             raise PcclError("with these slowdowns and this jitter, a transmission would take weeks")
         # Faster links may round to nothing, but whatever waits for a transfer must come after it.
         transmission = np.maximum(transmission + np.rint(more).astype(np.int64), 1)
+    return play(algorithm, discipline, world, transmission)
+
+
+def play(algorithm: Algorithm, discipline: str, world: Topology, transmission: Ints) -> Simulation:
+    """Run an algorithm in a world with the same links, where its transmissions take so long."""
+    transfers = algorithm.transfers
     times = times_of(transfers, world, transmission)
     start = DISCIPLINES[discipline](transfers, world, times)
     # Where everyone ends with a sum, partial sums may be exchanged; none is added to what has yet to be sent.

@@ -96,13 +96,13 @@ def _elements(algorithm: Algorithm, sizes: Sequence[str], dtype: str) -> Iterato
 
 
 def _rows(algorithm: Algorithm, job: Job, report: Report) -> Iterator[dict[str, Any]]:
+    from pccl.analysis import time_at
     from pccl.collective.base import ELEMENT_BYTES
-    from pccl.runtime.measure import planned_time
 
     width = ELEMENT_BYTES[job.dtype]
     npus = algorithm.topology.npus
     for elements, outcome in zip(job.elements, report.outcomes, strict=True):
-        planned = int(planned_time(algorithm, elements, width))
+        planned = int(time_at(algorithm, *(count * width for count in elements), element=width))
         for collective, count, wrong in zip(
             algorithm.collectives, elements, outcome.wrong, strict=True
         ):

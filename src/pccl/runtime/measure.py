@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from pccl._arrays import Ints
-from pccl.algorithm import Algorithm, Transfers
-from pccl.collective.base import Collective
+from pccl.algorithm import Algorithm
 from pccl.errors import RunError
 from pccl.runtime.arrays import DTYPES, OPS
 from pccl.runtime.checking import member_buffers, trial_buffers, trials, wrong_elements
 from pccl.runtime.execute import Rank
 from pccl.runtime.scripts import Scripts, scripts_of
-from pccl.units import Picoseconds
 
 
 @dataclass(frozen=True)
@@ -125,51 +120,6 @@ def join(transport: Any, algorithm: Algorithm, job: Job) -> Report:
     said = transport.exchange(json.dumps([[one.seconds, one.wrong] for one in mine]).encode())
     ranks = [[Outcome(seconds, tuple(wrong)) for seconds, wrong in json.loads(one)] for one in said]
     return Report(together(ranks), transport.rank == 0)
-
-
-def planned_time(algorithm: Algorithm, elements: Sequence[int], width: int) -> Picoseconds:
-    """How long the plan takes with so many elements of so many bytes, by the figures of its network.
-
-    Examples
-    --------
-    >>> import pccl
-    >>> plan = pccl.synthesize(pccl.topology.ring(4, latency="0ns"), pccl.AllGather("4MiB", chunks=1))
-    >>> planned_time(plan, [2**20], 4) == plan.duration, planned_time(plan, [2**19], 4) * 2 == plan.duration
-    (True, True)
-    """
-    if all(
-        count * width == int(collective.size)
-        for count, collective in zip(elements, algorithm.collectives, strict=True)
-    ):
-        return algorithm.duration
-    from pccl.analysis import simulate
-
-    t = algorithm.transfers
-    sizes = [
-        _chunk_bytes(algorithm, collective, count * width)
-        for collective, count in zip(algorithm.collectives, elements, strict=True)
-    ]
-    conditions = replace(algorithm.conditions, bytes=np.concatenate(sizes))
-    # Starts say what waits for what, and must leave room for the largest chunk to arrive; then all is moved up.
-    planned = np.maximum(algorithm.conditions.bytes, 1)
-    stretch = max(int((-(-conditions.bytes // planned)).max(initial=1)), 1)
-    # What is empty is not sent at all.
-    sent = conditions.bytes[t.chunk] > 0
-    follows = t.follows if algorithm.topology.plain and np.all(sent) else None
-    chunk, link, start, reduce = (column[sent] for column in (t.chunk, t.link, t.start, t.reduce))
-    moved = Transfers.of(
-        algorithm.topology, conditions, chunk, link, start * stretch, reduce, follows
-    )
-    scaled = replace(algorithm, transfers=moved, bound=None)
-    return Picoseconds(simulate(scaled).finish)
-
-
-def _chunk_bytes(algorithm: Algorithm, collective: Collective, size: int) -> Ints:
-    conditions = collective.conditions(algorithm.topology)
-    if not size:
-        return np.zeros(len(conditions), np.int64)
-    group = collective.members(algorithm.topology.npus)
-    return collective.sizes_in(conditions, group, collective.with_elements(size))
 
 
 # --- the ways of running ----------------------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pccl._arrays import Floats
-from pccl.algorithm import Algorithm, Transfers
-from pccl.analysis import of_size, simulate
-from pccl.collective import compile_conditions
-from pccl.units import Bytes
+from pccl.algorithm import Algorithm
+from pccl.analysis import time_at
+from pccl.errors import PcclError
 
 
 @dataclass(frozen=True)
@@ -23,40 +22,17 @@ class Range:
     last: int
 
 
-def time_at(algorithm: Algorithm, size: int) -> float:
-    """How long a plan takes if its data have another size: the same transfers, in the same order; picoseconds.
-
-    It is infinite for data of fewer elements than the plan has chunks.
-
-    Examples
-    --------
-    >>> import pccl
-    >>> ring = pccl.topology.ring(4, latency="0ns", bandwidth="1GB/s")
-    >>> plan = pccl.synthesize(ring, pccl.AllGather("4kB", chunks=1))
-    >>> plan.duration, time_at(plan, 8000), time_at(plan, 3)
-    (Picoseconds(2000000), 4000000.0, inf)
-    """
-    collectives = of_size(algorithm.collectives, Bytes(size))
-    conditions = compile_conditions(algorithm.topology, collectives)
-    if len(conditions) != len(algorithm.conditions):
-        return np.inf
-    topology = algorithm.topology
-    ratio = size / int(algorithm.collectives[0].size)
-    if ratio > 1:
-        # As many times slower links are to the same plan as many times larger data.
-        bandwidth = np.maximum(topology.bandwidth / ratio, 1).astype(np.int64)
-        slower = replace(topology, bandwidth=bandwidth)
-        return float(simulate(algorithm, topology=slower).finish)
-    # What is smaller is only ever early, so that the planned starts still say what waits for what.
-    t = algorithm.transfers
-    follows = t.follows if topology.plain else None
-    moved = Transfers.of(topology, conditions, t.chunk, t.link, t.start, t.reduce, follows)
-    return float(simulate(replace(algorithm, transfers=moved, bound=None)).finish)
-
-
 def times_of(plans: Sequence[Algorithm], sizes: Sequence[int]) -> Floats:
-    """Picoseconds that each plan takes at each size."""
-    return np.array([[time_at(plan, size) for size in sizes] for plan in plans])
+    """Picoseconds that each plan takes at each size, which all of its collectives have; infinite where it cannot."""
+    return np.array([[_time(plan, size) for size in sizes] for plan in plans])
+
+
+def _time(plan: Algorithm, size: int) -> float:
+    try:
+        return float(time_at(plan, *[size] * len(plan.collectives)))
+    except PcclError:
+        # Planned for so few bytes that some members had none; or buffers of switches are too small for more.
+        return np.inf
 
 
 def fewest(times: Floats, loss: float) -> list[Range]:
@@ -101,27 +77,15 @@ def split(algorithm: Algorithm) -> list[Algorithm]:
     """
     if len(algorithm.collectives) == 1:
         return [algorithm]
-    t = algorithm.transfers
-    of = algorithm.conditions.collective[t.chunk]
+    topology = algorithm.topology
     parts = []
     for number, collective in enumerate(algorithm.collectives):
-        own = np.flatnonzero(of == number)
-        # Chunks and rows are numbered anew, from the first of their own.
-        chunks = np.flatnonzero(algorithm.conditions.collective == number)
-        follows = None
-        if not t.first_in_first_out:
-            place = np.full(len(t) + 1, -1)
-            place[own] = np.arange(len(own))
-            # What follows nothing stays so: -1 is the last place, which is no row.
-            follows = place[t.follows[own]]
-        part = Algorithm.build(
-            algorithm.topology,
-            [collective],
-            t.chunk[own] - (chunks[0] if len(chunks) else 0),
-            t.link[own],
-            t.start[own],
-            t.reduce[own],
-            follows=follows,
-        )
+        chunks = algorithm.conditions.collective == number
+        own = algorithm.transfers.of_chunks(chunks)
+        # Chunks are numbered anew, from the first of their own.
+        chunk = own.chunk - np.argmax(chunks)
+        follows = own.follows if topology.plain else None
+        columns = (chunk, own.link, own.start, own.reduce)
+        part = Algorithm.build(topology, [collective], *columns, follows=follows)
         parts.append(replace(part, provenance=algorithm.provenance))
     return parts

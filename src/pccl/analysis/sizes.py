@@ -1,0 +1,67 @@
+"""How long an algorithm takes with data of another size than it was planned for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pccl._arrays import Ints
+from pccl.algorithm import Algorithm
+from pccl.analysis.simulator import play
+from pccl.errors import PcclError
+from pccl.units import Picoseconds
+
+
+def time_at(algorithm: Algorithm, *sizes: int, element: int = 1) -> Picoseconds:
+    """How long the plan takes with so many bytes: the same transfers in the same order, each as early as it can be.
+
+    Plans are for ratios: shares and their pieces are cut anew, as runtimes do. What is empty then is not sent.
+
+    Parameters
+    ----------
+    algorithm
+        The plan.
+    *sizes
+        Bytes of every collective; none at all if they are those of the plan.
+    element
+        Bytes of an element, which is never cut.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> ring = pccl.topology.ring(4, latency="0ns", bandwidth="1GB/s")
+    >>> plan = pccl.synthesize(ring, pccl.AllGather("4kB", chunks=1))
+    >>> time_at(plan) == plan.duration
+    True
+    >>> [str(time_at(plan, size)) for size in (8_000, 4_000, 3, 0)]
+    ['4us', '2us', '2ns', '0ps']
+    """
+    transfers = algorithm.transfers
+    chunk_bytes = _chunk_bytes(algorithm, sizes, element) if sizes else algorithm.conditions.bytes
+    if not np.all(chunk_bytes):
+        transfers = transfers.of_chunks(chunk_bytes > 0)
+    # Planned starts and sizes say what waits for what; only how long transfers take is new.
+    conditions = replace(algorithm.conditions, bytes=chunk_bytes)
+    transmission = replace(transfers, conditions=conditions).transmission
+    kept = replace(algorithm, transfers=transfers, bound=None)
+    return play(kept, "planned", algorithm.topology, transmission).finish
+
+
+def _chunk_bytes(algorithm: Algorithm, sizes: Sequence[int], element: int) -> Ints:
+    """What every chunk of the plan has, if the collectives have these sizes."""
+    if len(sizes) != len(algorithm.collectives):
+        raise PcclError(f"{len(sizes)} sizes for {len(algorithm.collectives)} collectives")
+    columns = []
+    for collective, size in zip(algorithm.collectives, sizes, strict=True):
+        count, rest = divmod(size, element)
+        if rest:
+            raise PcclError(f"{size} bytes are not a whole number of elements of {element} bytes")
+        conditions = collective.conditions(algorithm.topology)
+        elements = np.zeros(len(conditions), np.int64)
+        if count:
+            group = collective.members(algorithm.topology.npus)
+            elements = collective.sizes_in(conditions, group, collective.with_elements(count))
+        columns.append(elements * element)
+    return np.concatenate(columns)
