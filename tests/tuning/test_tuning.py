@@ -238,6 +238,24 @@ def test_the_command(tmp_path):
     assert "1 of 1 plans kept" in shown
 
 
+def test_a_machine_as_it_is_today(tmp_path):
+    """One of four links has failed, and the others are slower than they should be."""
+    common = ("--collectives", "all-gather", "--sizes", "1MiB:1MiB", "--effort", "fast", "--json")
+    times = {}
+    for name, flags in {
+        "whole": (),
+        "damaged": ("--without", "0:1"),
+        "slow": ("--without", "0:1", "--set", "*:*.bandwidth=50%"),
+    }.items():
+        folder = tmp_path / name
+        index = json.loads(run("tune", "-t", "ring:4", *flags, *common, "-o", folder).stdout)
+        times[name] = index["curves"][0]["time"]
+        plan = pccl.load(folder / index["plans"][0]["file"])
+        pccl.verify(plan)
+        assert plan.topology.num_links == (8 if name == "whole" else 6)
+    assert times["whole"] < times["damaged"] < times["slow"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -248,6 +266,8 @@ def test_the_command(tmp_path):
         (("--loss", "200%"), "the loss must be a share"),
         (("--for", "cuda"), "invalid value for '--for'"),
         (("-o", "/dev/null"), "it is not a folder"),
+        (("--without", "npu9"), "ring:4 has no device 'npu9'"),
+        (("--set", "0:1.speed=1"), "speed"),
     ],
 )
 def test_wrong_questions_get_one_line(tmp_path, flags, message):

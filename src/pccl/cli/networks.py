@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pccl.cli.console import counted, print_error
 from pccl.cli.options import all_of, option
 
 if TYPE_CHECKING:
@@ -58,3 +59,10 @@ def read_network(text: str, flags: dict[str, Any]) -> tuple[Topology, Reading | 
         network = parse_topology(text)
     network = damaged(network, flags.get("without") or ())
     return network.edited(flags.get("changes") or ()), reading
+
+
+def note_assumptions(topology: Topology, reading: Reading | None) -> None:
+    """Tell people on stderr how much of a network from files was assumed."""
+    if reading and reading.assumed:
+        count = counted(len(reading.assumed), "assumption")
+        print_error(f"{count} about {topology.name}; 'pccl topology' lists them", prefix="note: ")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import counted, print_error
-from pccl.cli.networks import FLAG_NAMES, NETWORK_FLAGS, read_network
+from pccl.cli.networks import FLAG_NAMES, NETWORK_FLAGS, note_assumptions, read_network
 from pccl.cli.options import FILE, all_of, option, spelled
 from pccl.collective.kinds import KINDS
 from pccl.settings import Settings
@@ -121,9 +120,8 @@ def _from_flags(flags: dict[str, Any]) -> Spec:
             f"{kind} does not fit into flags; describe it in a spec file (docs/spec.md)"
         )
     topology, reading = read_network(flags["topology"], flags)
-    if reading and reading.assumed and not flags.get("quiet"):
-        count = counted(len(reading.assumed), "assumption")
-        print_error(f"{count} about {topology.name}; 'pccl topology' lists them", prefix="note: ")
+    if not flags.get("quiet"):
+        note_assumptions(topology, reading)
     mesh = _mesh(flags["mesh"], flags["along"])
     # Before any collective is made: its groups would name NPUs that do not exist.
     if mesh is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.console import print_facts, print_json, print_table, watching
+from pccl.cli.networks import network_options, note_assumptions, read_network
 from pccl.cli.options import command, completing, json_option, option, quiet_option
 from pccl.collective.kinds import KINDS
 from pccl.errors import PcclError
@@ -27,10 +28,12 @@ _EFFORTS = ("fast", "balanced", "thorough")
     "pccl tune -t h100:4 --collectives all-reduce,all-to-all --for mscclpp -o plans",
     "pccl tune -t h100:4 --collectives all-reduce --sizes 1MiB:1GiB --jobs 2 -o plans",
     "pccl tune -t h100:2 --collectives all-gather --mesh dp=2,tp=8 --along tp -o plans",
+    "pccl tune -t h100:4 --without '24-27:rail*' --collectives all-reduce -o plans",
     then="What is finished is kept: after Ctrl-C or a crash, the same command goes on from there. "
     "docs/tune.md says how to use clusters.",
 )
 @option("-t --topology TEXT", "The machine: h100:4, or a file.", required=True)
+@network_options
 @option(
     "--collectives KINDS",
     f"Of {', '.join(_BY_FLAGS)}, with commas.",
@@ -76,6 +79,7 @@ def tune(
     output: Path,
     as_json: bool,
     quiet: bool,
+    **flags: Any,
 ) -> None:
     """Find plans for collectives over sizes, and write the fewest that lose little to a folder.
 
@@ -85,9 +89,9 @@ def tune(
     settings = Settings(effort=effort, time_limit=time_limit)
     if output.exists() and not output.is_dir():
         raise PcclError(f"cannot write {output}: it is not a folder")
-    from pccl.topology import parse_topology
-
-    network = parse_topology(topology)
+    network, reading = read_network(topology, flags)
+    if not quiet:
+        note_assumptions(network, reading)
     asked = [
         _collectives(name.strip(), network, mesh, along, sizes) for name in collectives.split(",")
     ]
