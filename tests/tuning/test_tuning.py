@@ -20,7 +20,7 @@ import pccl
 from pccl import AllGather, AllReduce, PcclError, tune
 from pccl.topology import parse_topology
 from pccl.tuning.choice import fewest, split
-from pccl.tuning.library import TRIES
+from pccl.tuning.work import TRIES
 from tests.end_to_end.program import PROGRAM, refused
 from tests.end_to_end.program import pccl as run
 
@@ -117,7 +117,7 @@ def test_nothing_finished_is_done_twice(tmp_path, monkeypatch):
     def never(*_, **__):
         raise AssertionError("done twice")
 
-    monkeypatch.setattr("pccl.tuning.library.perform", never)
+    monkeypatch.setattr("pccl.tuning.work.perform", never)
     again = tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:64KiB", settings=FAST)
     assert again.plans == first.plans
     assert (first.done_before, again.done_before) == (0, 3)
@@ -132,7 +132,7 @@ def test_plans_of_an_earlier_index_do_not_stay(tmp_path):
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path, monkeypatch):
-    from pccl.tuning import library
+    from pccl.tuning import work
 
     done = []
 
@@ -142,8 +142,8 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path, monkeypatch):
         done.append(task)
         return perform(task)
 
-    perform = library.perform
-    monkeypatch.setattr(library, "perform", stopped)
+    perform = work.perform
+    monkeypatch.setattr(work, "perform", stopped)
     with pytest.raises(PcclError, match="interrupted; 1 of 3 plans are finished and kept"):
         tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:64KiB", settings=FAST)
 
@@ -228,6 +228,40 @@ def test_a_cluster_of_which_a_process_is_killed(tmp_path):
         )  # fmt: skip
     assert killed
     assert len(library.curves) == 5
+
+
+def test_jobs_of_submitit_of_which_one_is_killed(tmp_path, monkeypatch):
+    """Real ones, in processes of this machine; they are no futures, and have to be asked whether they are done."""
+    submitit = pytest.importorskip("submitit")
+
+    class Killing(submitit.LocalExecutor):
+        killed = 0
+
+        def _submit_command(self, command):
+            job = super()._submit_command(command)
+            if not self.killed:
+                os.kill(int(job.job_id), signal.SIGKILL)
+                self.killed += 1
+            return job
+
+    executor = Killing(tmp_path / "logs")
+    # Seconds to wait for what a lost job may still write.
+    monkeypatch.setattr(submitit.LocalJob, "_results_timeout_s", 0)
+    library = tune(
+        RING, [AllGather("1MiB")], tmp_path / "plans", sizes="4KiB:16KiB", settings=FAST, executor=executor,
+    )  # fmt: skip
+    assert executor.killed == 1
+    assert len(library.curves) == 2
+    assert len(list((tmp_path / "logs").glob("*_result.pkl"))) == 2
+
+
+def test_mistakes_come_back_from_processes_as_they_are(tmp_path):
+    """They are not tried again."""
+    unreachable = pccl.Topology.from_links(2, [pccl.Link(0, 1, "1GB/s", "0ns")])
+    with ThreadPoolExecutor(1) as pool, pytest.raises(pccl.InfeasibleError):
+        tune(unreachable, [AllGather("1MiB")], tmp_path, sizes="4KiB:4KiB", executor=pool)
+    with pytest.raises(pccl.InfeasibleError):
+        tune(unreachable, [AllGather("1MiB")], tmp_path, sizes="4KiB:4KiB", jobs=2)
 
 
 def test_the_command(tmp_path):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +20,9 @@ from pccl.formats import export
 from pccl.settings import Settings
 from pccl.topology import Topology, topology_to_dict
 from pccl.tuning.choice import fewest, split, times_of
-from pccl.tuning.tasks import Finished, Outcome, Task, perform
+from pccl.tuning.tasks import Finished, Task
+from pccl.tuning.work import Executor, Progress, do_all
 from pccl.units import Bytes
-
-Progress = Callable[[int, int, str], None]
 
 INDEX = "index.json"
 PAGE = "index.html"
@@ -37,8 +33,6 @@ LOSS = 0.02
 STEP = 4
 # Seconds for one plan, after its first pass.
 TIME_LIMIT = 5.0
-# A task that fails with its process is given to another so many times.
-TRIES = 3
 # What a runtime reads beside the .pccl file: the format and its suffix.
 RUNTIMES: dict[str, tuple[str, str] | None] = {
     "torch": None,
@@ -101,10 +95,6 @@ class Library:
     done_before: int = 0
 
 
-class StoppedError(PcclError):
-    """Somebody had enough; what is finished is kept."""
-
-
 def tune(
     topology: Topology,
     collectives: Sequence[Collective | Sequence[Collective]],
@@ -143,7 +133,7 @@ def tune(
         Processes on this machine.
     executor
         Where to do the work instead: any executor of :mod:`concurrent.futures`, such as ``Client.get_executor()`` of
-        Dask or one of submitit.
+        Dask, or one of submitit.
     progress
         Called with (plans done, plans in all, what is going on).
 
@@ -177,7 +167,7 @@ def tune(
     finished = Finished(path / WORK)
     wanted = [task for row in tasks for task in row]
     before = sum(finished.has(task) for task in wanted)
-    _do_all(wanted, finished, executor, jobs, progress or (lambda *_: None))
+    do_all(wanted, finished, executor, jobs, progress or (lambda *_: None))
     return _written(path, topology, target, tasks, finished, loss, before)
 
 
@@ -187,101 +177,6 @@ def _task(
     asked = [replace(one, chunks=None) for one in of_size(collectives, Bytes(size))]
     given = {name: value for name, value in asdict(settings).items() if value is not None}
     return Task(topology_to_dict(topology), tuple(one.to_dict() for one in asked), given)
-
-
-# --- doing tasks ------------------------------------------------------------------------------------------------------
-
-
-def _do_all(
-    tasks: Sequence[Task],
-    finished: Finished,
-    executor: Executor | None,
-    jobs: int,
-    progress: Progress,
-) -> None:
-    """Do what is not done yet, and keep each outcome as soon as it is there."""
-    left = [task for task in tasks if not finished.has(task)]
-    total = len(tasks)
-
-    def tell(text: str) -> None:
-        progress(sum(map(finished.has, tasks)), total, text)
-
-    tell("plans")
-    try:
-        if executor is None and jobs == 1:
-            for task in left:
-                tell(f"{task.kind} {Bytes(task.size)}")
-                finished.keep(perform(task))
-        elif left:
-            with _given(executor, jobs) as pool:
-                _through(pool, left, finished, tell, renewable=executor is None)
-    except KeyboardInterrupt:
-        done = sum(map(finished.has, tasks))
-        raise StoppedError(
-            f"interrupted; {done} of {total} plans are finished and kept: the same command goes on from there"
-        ) from None
-    tell("choosing")
-
-
-@contextmanager
-def _given(executor: Executor | None, jobs: int) -> Iterator[Callable[[], Executor]]:
-    """A way to get an executor: the caller's own, or processes of ours, and new ones when those are broken."""
-    if executor is not None:
-        yield lambda: executor
-        return
-    made: list[ProcessPoolExecutor] = []
-
-    def renewed() -> Executor:
-        # Not forked: threads of this process may hold locks.
-        made.append(ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")))
-        return made[-1]
-
-    try:
-        yield renewed
-    finally:
-        for pool in made:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _through(
-    pool: Callable[[], Executor],
-    tasks: Sequence[Task],
-    finished: Finished,
-    tell: Callable[[str], None],
-    renewable: bool,
-) -> None:
-    executor = pool()
-    tries = dict.fromkeys((task.key for task in tasks), 1)
-    # The largest first, as they take longest; so no process is left with a long one in the end.
-    pending: dict[Future[Outcome], Task] = {
-        executor.submit(perform, task): task for task in sorted(tasks, key=lambda task: -task.size)
-    }
-    try:
-        while pending:
-            done, _ = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
-            tell("plans")
-            broken = False
-            for future in done:
-                task = pending.pop(future)
-                try:
-                    finished.keep(future.result())
-                    tell(f"{task.kind} {Bytes(task.size)}")
-                    continue
-                except PcclError:
-                    raise
-                # A process that was killed, a machine that is gone: another one may do it.
-                except Exception:
-                    tries[task.key] += 1
-                    if tries[task.key] > TRIES:
-                        raise
-                # All that wait in a broken pool fail at once, and are given to a new one.
-                if renewable and not broken:
-                    executor = pool()
-                    broken = True
-                pending[executor.submit(perform, task)] = task
-    finally:
-        for future in pending:
-            future.cancel()
 
 
 # --- choosing and writing ---------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -52,12 +53,12 @@ class Task:
         """The collectives."""
         return [collective_from_dict(dict(data)) for data in self.collectives]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes, as the size of a collective counts them."""
         return int(self.read()[0].size)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A name that no other task has."""
         asked = [self.topology, self.collectives, self.settings, __version__]
