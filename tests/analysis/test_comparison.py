@@ -10,6 +10,7 @@ import pytest
 import pccl
 from pccl.analysis import bandwidths
 from pccl.analysis import comparison as module
+from pccl.bounds import lower_bound
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,20 @@ def test_a_baseline_may_leave_its_data_uncut():
     ]
     assert times[0] != times[1]
     assert pccl.compare(algorithm, ["bruck"]).baselines[0].duration == min(times)
+
+
+def test_no_baseline_beats_the_bound_by_cutting_its_data_otherwise():
+    """In one piece data must have come in before they go on; the ring cuts them into many."""
+    line = pccl.topology.line(3, bandwidth="1GB/s", latency="0ns")
+    algorithm = pccl.synthesize(line, pccl.Broadcast("4MB", chunks=1), effort="fast")
+    comparison = pccl.compare(algorithm, ["nccl-ring", "bruck"])
+    ring, bruck = comparison.baselines
+    in_one_piece = lower_bound(line, pccl.Broadcast("4MB", chunks=1))
+    assert ring.duration < in_one_piece.value
+    assert comparison.bound == lower_bound(line, pccl.Broadcast("4MB"))
+    assert ring.of_bound == comparison.bound.value / ring.duration
+    assert ring.of_bound <= 1
+    assert bruck.of_bound is None
 
 
 def test_what_does_not_apply_says_why(ours):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import pccl
 from pccl.schemes.channels import boxes_of, rings_of
-from pccl.schemes.nccl import _double_tree
+from pccl.schemes.nccl import trees_across
 from pccl.schemes.workload import UnsupportedError, Workload
 from pccl.topology import Link, Switch, Topology, parse_topology
 
@@ -114,7 +114,7 @@ def test_a_group_has_the_channels_of_its_places():
 @pytest.mark.parametrize("boxes", range(2, 18))
 def test_boxes_that_pass_on_in_one_tree_are_leaves_of_the_other(boxes):
     inner = []
-    for parents in _double_tree(boxes).tolist():
+    for parents in trees_across(boxes).tolist():
         assert parents.count(-1) == 1
         root = parents.index(-1)
         for box in range(boxes):

@@ -8,7 +8,7 @@ sizes       time_at(): a plan with data of another size
 sweep       sweep(): the comparison at many sizes
 """
 
-from pccl.analysis.baselines import Baseline, baseline, baselines
+from pccl.analysis.baselines import Baseline, baseline, baselines, nccl_graph_baselines
 from pccl.analysis.comparison import Comparison, ComparisonRow, bandwidths, compare
 from pccl.analysis.each import CollectiveRow, each_collective
 from pccl.analysis.simulator import SimulatedTransfers, Simulation, simulate
@@ -27,6 +27,7 @@ __all__ = [
     "baselines",
     "compare",
     "each_collective",
+    "nccl_graph_baselines",
     "of_size",
     "simulate",
     "size_range",

@@ -7,21 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from pccl.algorithm import Algorithm, Provenance
 from pccl.analysis.simulator import simulate
 from pccl.collective import COLLECTIVES, Collective
-from pccl.errors import PcclError
+from pccl.errors import FormatError, PcclError
 from pccl.schemes import SCHEMES, Scheme, UnsupportedError
+from pccl.schemes.nccl_graph import graph_schemes
 from pccl.schemes.registry import COPIES, ROOTED, SHARED, check_support
 from pccl.synthesis import synthesize
 from pccl.synthesis.chunking import cut
 from pccl.topology import Topology
+from pccl.topology.importers import read_nccl_graph
 from pccl.topology.parts import ABSENT, SWITCH
 
-__all__ = ["Baseline", "UnsupportedError", "baseline", "baselines", "find_baseline"]
+__all__ = [
+    "Baseline",
+    "UnsupportedError",
+    "baseline",
+    "baselines",
+    "find_baseline",
+    "nccl_graph_baselines",
+]
 
 
 @dataclass(frozen=True)
@@ -120,6 +130,33 @@ def baselines() -> tuple[Baseline, ...]:
     ['a power of two NPUs per group']
     """
     return _BASELINES
+
+
+def nccl_graph_baselines(path: str | Path) -> tuple[Baseline, ...]:
+    """What NCCL does on a machine: the rings and trees that it wrote to a graph file (``NCCL_GRAPH_DUMP_FILE``).
+
+    Set them beside an algorithm with ``compare(algorithm, others=...)``. Sums in switches (NVLS) are the baseline
+    ``nvls``, and are among them if NCCL has chosen channels for that; CollNet is left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "graph.xml"
+    >>> ring = '<graph id="0" pattern="4"><channel><gpu dev="1"/><gpu dev="0"/></channel></graph>'
+    >>> _ = file.write_text(f"<graphs>{ring}</graphs>")
+    >>> [baseline.name for baseline in nccl_graph_baselines(file)]
+    ['nccl-graph-ring']
+    """
+    graphs = read_nccl_graph(path)
+    found = [
+        Baseline(scheme.name, scheme.description, scheme.kinds, scheme, today=scheme.kinds)
+        for scheme in graph_schemes(graphs, Path(path).name)
+    ]
+    if any(graph.algorithm == "NVLS" and graph.channels for graph in graphs):
+        found.append(find_baseline("nvls"))
+    if not found:
+        raise FormatError(f"{path}: no ring and no tree has a channel in it")
+    return tuple(found)
 
 
 def find_baseline(name: str) -> Baseline:

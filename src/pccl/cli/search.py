@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from pccl.cli.show import describe, print_each_collective
 from pccl.cli.task import read_task, task_options
 
 if TYPE_CHECKING:
-    from pccl.analysis import Comparison, ComparisonRow
+    from pccl.analysis import Baseline, Comparison, ComparisonRow
     from pccl.spec import Spec
 
 
@@ -137,18 +138,25 @@ _MANY_CHUNKS = 200_000
     "pccl compare --topology mesh:8x8 --collective all-to-all --size 64MiB",
     "pccl compare -t mesh:8x8 -c all-gather -s 8MiB --group 0-7 --chunks 4",
     "pccl compare -t mesh:8x8 -c all-gather --sizes 1M:64M",
+    "pccl compare -t h100:4 -c all-reduce -s 64MiB --nccl-graph graph.xml",
     "pccl compare examples/parallelism.yaml --json",
 )
 @task_options
 @settings_options
 @option("--sizes FROM:TO", "Compare at each power of two times FROM, up to TO: 1M:1G.")
+@option(
+    "--nccl-graph FILE", "What NCCL chose on this machine (NCCL_GRAPH_DUMP_FILE), to compare with."
+)
 @json_option
-def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -> None:
+def compare(
+    spec: Path | None, sizes: str | None, nccl_graph: Path | None, as_json: bool, **flags: Any
+) -> None:
     """Set our algorithm beside baselines and the lower bound, given flags or a SPEC file.
 
     Bandwidths are those of nccl-tests, for the first collective of the task; "links busy" is the share of the time for
     which links are held, on average; "of bound" is how near a time is to the proven bound, and "ours is" how many times
-    faster ours is. What people have today, marked with a star, is the best of the baselines that are shaped like NCCL.
+    faster ours is. What people have today, marked with a star, is the best of the baselines that are shaped like NCCL;
+    with --nccl-graph, of the rings and trees that NCCL has chosen.
     """
     # Flags need some size to make the collectives with; the sweep replaces it.
     if sizes is not None and spec is None:
@@ -156,12 +164,17 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
             raise click.UsageError("--size and --sizes exclude each other")
         flags["size"] = sizes.partition(":")[0]
     task = read_task(spec, flags)
+    others: tuple[Baseline, ...] = ()
+    if nccl_graph is not None:
+        from pccl.analysis import nccl_graph_baselines
+
+        others = nccl_graph_baselines(nccl_graph)
     tasks = [task.collectives]
     if sizes is not None:
         from pccl.analysis import of_size, size_range
 
         tasks = [of_size(task.collectives, size) for size in size_range(sizes)]
-    comparisons = [_compared(replace(task, collectives=collectives)) for collectives in tasks]
+    comparisons = [_compared(replace(task, collectives=one), others) for one in tasks]
     rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
     # Each baseline once, however many sizes it was left out for.
     left_out = {row.name: row.reason for comparison in comparisons for row in comparison.left_out}
@@ -181,7 +194,7 @@ def compare(spec: Path | None, sizes: str | None, as_json: bool, **flags: Any) -
         click.echo(f"left out: {names} ({reason})")
 
 
-def _compared(task: Spec) -> Comparison:
+def _compared(task: Spec, others: Sequence[Baseline]) -> Comparison:
     from pccl.analysis import compare as set_beside
     from pccl.synthesis import synthesize
 
@@ -190,7 +203,7 @@ def _compared(task: Spec) -> Comparison:
         ours = synthesize(
             task.topology, *task.collectives, settings=task.settings, progress=watch.progress
         )
-        return set_beside(ours, progress=watch.progress)
+        return set_beside(ours, others=others, progress=watch.progress)
 
 
 def _document(comparison: Comparison, row: ComparisonRow) -> dict[str, Any]:

@@ -12,6 +12,7 @@ exchanges    partial sums exchanged, for small All-Reduces
 multitree    trees grown together
 channels     boxes and NICs, and rings through all of them
 nccl         rings, trees and sums in switches as NCCL builds them
+nccl_graph   rings and trees as a graph file of NCCL has them
 """
 
 from pccl.schemes.registry import SCHEMES, Scheme

@@ -17,7 +17,11 @@ from pccl.topology.parts import SWITCH
 
 def nccl_ring(workload: Workload) -> Sends:
     """Shares go round all rings, every piece round one of them."""
-    rings = rings_of(workload)
+    return along_rings(workload, rings_of(workload))
+
+
+def along_rings(workload: Workload, rings: Ints) -> Sends:
+    """Shares go round these rings of members, every piece round one of them."""
     n = len(workload.members)
     place = np.empty_like(rings)
     np.put_along_axis(place, rings, np.arange(n)[None], axis=1)
@@ -46,6 +50,11 @@ def nccl_tree(workload: Workload) -> Sends:
     else:
         up = _chains(rings_of(workload))
         down = up
+    return along_trees(workload, up, down)
+
+
+def along_trees(workload: Workload, up: Ints, down: Ints) -> Sends:
+    """Pieces take these trees in turn, given by the parents of members on the way in and on the way out."""
     conditions = workload.conditions
     tree_of_chunk = (conditions.share + conditions.piece) % len(up)
     return lay_trees(
@@ -72,7 +81,7 @@ def _trees_of_boxes(workload: Workload, boxes: Boxes) -> tuple[Ints, Ints]:
     """
     member = boxes.member
     load = Load(workload, member[0])
-    across = _double_tree(len(member))
+    across = trees_across(len(member))
     count = len(boxes.nics) * len(across)
     up, down = np.full((2, count, len(workload.members)), -1, np.int64)
     for channel, (sends, receives) in enumerate(boxes.nics):
@@ -100,7 +109,7 @@ def _trees_of_boxes(workload: Workload, boxes: Boxes) -> tuple[Ints, Ints]:
     return up, down
 
 
-def _double_tree(boxes: int) -> Ints:
+def trees_across(boxes: int) -> Ints:
     """Parents of boxes in two binary trees, as NCCL numbers them: the second is the first turned round, or moved on."""
     first = np.append(-1, binary_parents(np.arange(1, boxes), boxes - 1))
     if boxes % 2:
@@ -125,7 +134,7 @@ def nvls(workload: Workload) -> Sends:
             workload, lambda inward: _stars_in_rings(workload, member, inward), once=True
         )
     count, width = member.shape
-    across = _double_tree(count) if count > 1 else np.full((1, 1), -1)
+    across = trees_across(count) if count > 1 else np.full((1, 1), -1)
     # One tree for each NPU of a box that is its head, and for each tree across boxes.
     head = np.repeat(np.arange(width), len(across))
     parent = _stars(member, head, np.tile(across, (width, 1)))
