@@ -95,9 +95,9 @@ def test_grid_neighbours_are_next_to_each_other(shape, data):
         assert np.allclose(neighbours, distances(drawing).min())
 
 
-@pytest.mark.parametrize("text", ["torus:4x4", "torus:4x6", "dgx1", "mi250", "ndv2:2", "h100:4", "switch2d:8x4",
-                                  "leaf-spine:4x8x2", "fat-tree:4", "dragonfly:5x4x2", "switch:8", "dgx1:2",
-                                  "mesh:3x3x3", "hypercube:4"])  # fmt: skip
+@pytest.mark.parametrize("text", ["torus:4x4", "torus:4x6", "dgx1", "mi250", "mi250:2", "ndv2:2", "h100:4",
+                                  "switch2d:8x4", "leaf-spine:4x8x2", "fat-tree:4", "dragonfly:5x4x2", "switch:8",
+                                  "dgx1:2", "mesh:3x3x3", "hypercube:4"])  # fmt: skip
 def test_links_lead_round_other_devices(text):
     topology = parse_topology(text)
     assert touched(topology, arrange(topology)) == 0
@@ -256,6 +256,54 @@ def test_rails_are_buses_along_boxes_in_one_row():
     to_rail = np.flatnonzero(np.isin(topology.dst, rails))
     curves = drawing.curves()[to_rail]
     np.testing.assert_allclose(curves[:, 0, 0], curves[:, 3, 0], atol=2e-3)
-    # Two boxes are joined well enough by lines, and a leaf is no rail.
-    assert not np.any(arrange(parse_topology("h100:2")).span)
+    # Two boxes are joined well enough by lines.
+    two = parse_topology("h100:2")
+    assert not np.any(arrange(two).span[two.labels.index("rail0") :])
+
+
+def test_a_switch_is_as_wide_as_its_name():
+    topology = parse_topology("a100:2")
+    drawing = arrange(topology)
+    wide = {topology.labels[device] for device in np.flatnonzero(drawing.span)}
+    assert wide == {"nvswitch0", "nvswitch1", "infiniband0", "infiniband1"}
+    for switch in topology.switches.tolist():
+        beside = np.abs(drawing.y - drawing.y[switch]) < 0.5
+        beside[switch] = False
+        apart = np.abs(drawing.x - drawing.x[switch])[beside]
+        assert drawing.span[switch] + drawing.radius < apart.min(initial=np.inf)
+
+
+@pytest.mark.parametrize(("text", "boxes"), [("mi250", 0), ("mi250:2", 2)])
+def test_dies_stand_in_their_packages(text, boxes):
+    """Of eight packages, each has a frame around its two dies and around nothing else."""
+    topology = parse_topology(text)
+    drawing = arrange(topology)
+    inside = [
+        np.flatnonzero(
+            (frame.left < drawing.x)
+            & (drawing.x < frame.right)
+            & (frame.top < drawing.y)
+            & (drawing.y < frame.bottom)
+        ).tolist()
+        for frame in drawing.frames
+    ]
+    packages = [[die, die + 1] for die in range(0, topology.num_npus, 2)]
+    assert sorted(devices for devices in inside if len(devices) == 2) == packages
+    assert len(inside) == len(packages) + boxes
+    # They keep their places without one of the links between them.
+    damaged = arrange(topology.without(links=["0:8"]))
+    assert np.array_equal(damaged.xy, drawing.xy)
+
+
+def test_only_those_with_one_nearest_neighbour_are_twins():
+    def clique(*fast: tuple[int, int]) -> Topology:
+        rates = dict.fromkeys(combinations(range(4), 2), "1GB/s") | dict.fromkeys(fast, "2GB/s")
+        links = [
+            Link(*ends, rate, "0ns") for pair, rate in rates.items() for ends in (pair, pair[::-1])
+        ]
+        return Topology.from_links(4, links)
+
+    assert arrange(clique((0, 3), (1, 2))).kind == "pairs"
+    assert arrange(clique((0, 3))).kind == "circle"
+    assert arrange(clique((0, 1), (1, 2), (2, 3))).kind == "circle"
     assert not np.any(arrange(parse_topology("leaf-spine:4x4x2")).span)

@@ -40,7 +40,7 @@ class Frame:
     Attributes
     ----------
     label
-        What to write beside it.
+        What to write beside it, if anything.
     left, top, right, bottom
         Its sides.
     label_below
@@ -64,8 +64,9 @@ class Drawing:
     topology
         What is drawn.
     kind
-        What it is drawn as: ``"grid"``, ``"line"``, ``"ring"``, ``"circle"``, ``"squares"`` (a cube mesh), ``"star"``,
-        ``"levels"``, ``"groups"``, ``"boxes"``, ``"hosts"`` (NPUs around a network of switches) or ``"spread"``.
+        What it is drawn as: ``"grid"``, ``"line"``, ``"ring"``, ``"circle"``, ``"squares"`` (a cube mesh), ``"pairs"``
+        (dies of a package, or whatever else has a twin), ``"star"``, ``"levels"``, ``"groups"``, ``"boxes"``,
+        ``"hosts"`` (NPUs around a network of switches) or ``"spread"``.
     x, y
         Per device: its centre. Absent devices have a place as well.
     radius
@@ -144,19 +145,9 @@ class Drawing:
         >>> arrange(line(2)).curves(gap=0.1)[0].tolist()
         [[0.0, 0.05], [0.333, 0.05], [0.667, 0.05], [1.0, 0.05]]
         """
-        src = self.topology.src
-        dst = self.topology.dst
-        start = self._met(src, self.x[dst])
-        end = self._met(dst, self.x[src])
+        start, end = _ends(self.topology, self.xy, self.span)
         shift = np.asarray(gap * (self.lane + 0.5), np.float64)
         return _bezier_curves(start, end, self.rise, self.wraps, shift).round(3)
-
-    def _met(self, devices: Any, x: Floats) -> Floats:
-        """Return where links that come from these places along the page meet devices: in the middle, or along a bus."""
-        middle = self.xy[devices]
-        reach = self.span[devices]
-        along = np.clip(x, middle[:, 0] - reach, middle[:, 0] + reach)
-        return points(np.where(reach > 0, along, middle[:, 0]), middle[:, 1])
 
 
 def lost_cables(topology: Topology) -> list[tuple[int, int]]:
@@ -196,12 +187,14 @@ def arrange(topology: Topology) -> Drawing:
     # So that even the nearest two leave room for an arrow between them.
     radius = min(sketch.radius, 0.3 * smallest_distance(xy))
     frames = []
-    for label, devices, label_below in sketch.frames:
-        left, top = (exact[devices].min(axis=0) - sketch.room).round(3).tolist()
-        right, bottom = (exact[devices].max(axis=0) + sketch.room).round(3).tolist()
-        frames.append(Frame(label, left, top, right, bottom, label_below))
+    for outline in sketch.frames:
+        inside = exact[outline.devices]
+        left, top = (inside.min(axis=0) - outline.room).round(3).tolist()
+        right, bottom = (inside.max(axis=0) + outline.room).round(3).tolist()
+        frames.append(Frame(outline.label, left, top, right, bottom, outline.label_below))
+    span = np.zeros(len(xy)) if sketch.span is None else sketch.span.round(3)
     if sketch.arcs is None:
-        rise = _rises_round_devices(topology, xy, radius)
+        rise = _rises_round_devices(topology, xy, span, radius)
     else:
         rise = sketch.arcs[: topology.num_links]
     # Only families that know their links have links that lead round.
@@ -212,7 +205,6 @@ def arrange(topology: Topology) -> Drawing:
     _, parallel = np.unique(ends, return_counts=True)
     lane = count_within(parallel)[inverse(np.argsort(ends, kind="stable"))]
     x, y = xy.T
-    span = np.zeros(len(x)) if sketch.span is None else sketch.span.round(3)
     return Drawing(topology, sketch.kind, x, y, radius, tuple(frames), wraps, rise, lane, span)
 
 
@@ -222,10 +214,10 @@ def _mended(topology: Topology) -> Topology:
         return topology
     src, dst = np.array(topology.lost, np.int32).T
     columns: dict[str, Any] = {"src": src, "dst": dst}
-    # How fast they were does not matter for where things are.
+    # How fast they were is forgotten. As the slowest, they make no two devices belong together.
     for name in ("latency", "bandwidth", "exclusive", "gap"):
         column = getattr(topology, name)
-        columns[name] = np.full(len(src), column[0] if len(column) else 1, column.dtype)
+        columns[name] = np.full(len(src), column.min() if len(column) else 1, column.dtype)
     for name, more in columns.items():
         columns[name] = np.concatenate([getattr(topology, name), more])
     back = np.unique(np.concatenate([src, dst]))
@@ -244,6 +236,17 @@ def points_along(curves: Floats, shares: Floats) -> Floats:
     )
 
 
+def _ends(topology: Topology, xy: Floats, span: Floats) -> tuple[Floats, Floats]:
+    """Return where links leave and where they arrive: in the middle of a device, or along a bus."""
+
+    def met(devices: Any, others: Any) -> Floats:
+        x, y = xy[devices].T
+        reach = span[devices]
+        return points(np.clip(xy[others, 0], x - reach, x + reach), y)
+
+    return met(topology.src, topology.dst), met(topology.dst, topology.src)
+
+
 def _bezier_curves(start: Floats, end: Floats, rise: Floats, wraps: Bools, shift: Floats) -> Floats:
     """Return start, two control points and end of cubic Bézier curves.
 
@@ -260,7 +263,7 @@ def _bezier_curves(start: Floats, end: Floats, rise: Floats, wraps: Bools, shift
     return np.stack([start, start + along + up, end - along + up, end], axis=1)
 
 
-def _rises_round_devices(topology: Topology, xy: Floats, radius: float) -> Floats:
+def _rises_round_devices(topology: Topology, xy: Floats, span: Floats, radius: float) -> Floats:
     """Return, per link, how far its curve rises to the left in order to pass by all devices but its own two."""
     # Straight, unless a device is in the way.
     rise = np.zeros(topology.num_links)
@@ -268,27 +271,32 @@ def _rises_round_devices(topology: Topology, xy: Floats, radius: float) -> Float
         return rise
     present = np.flatnonzero(topology.kind != ABSENT)
     middle = xy[present].mean(axis=0)
+    start, end = _ends(topology, xy, span)
     # Both directions of a cable take the same curve.
     chosen: dict[tuple[int, int], float] = {}
-    for link in _blocked(topology, xy, present, 1.15 * radius).tolist():
+    for link in _blocked(topology, start, end, xy, present, 1.15 * radius).tolist():
         src = int(topology.src[link])
         dst = int(topology.dst[link])
-        a, b = sorted((src, dst))
-        if (a, b) not in chosen:
-            others = present[(present != a) & (present != b)]
-            chosen[a, b] = _bow(xy[a], xy[b], xy[others], middle, 1.3 * radius)
-        rise[link] = chosen[a, b] if src == a else -chosen[a, b]
+        way = (min(src, dst), max(src, dst))
+        side = 1.0 if src < dst else -1.0
+        if way not in chosen:
+            others = present[(present != src) & (present != dst)]
+            bow = _bow(start[link], end[link], xy[others], middle, 1.3 * radius)
+            chosen[way] = side * bow
+        rise[link] = side * chosen[way]
     return rise
 
 
-def _blocked(topology: Topology, xy: Floats, devices: Ints, room: float) -> Ints:
+def _blocked(
+    topology: Topology, start: Floats, end: Floats, xy: Floats, devices: Ints, room: float
+) -> Ints:
     """Return the links whose straight lines touch a device that is not theirs."""
-    start = xy[topology.src][:, None, :]
-    way = xy[topology.dst][:, None, :] - start
+    begin = start[:, None, :]
+    way = end[:, None, :] - begin
     there = xy[devices][None]
-    along = ((there - start) * way).sum(axis=2) / np.maximum((way**2).sum(axis=2), 1e-9)
+    along = ((there - begin) * way).sum(axis=2) / np.maximum((way**2).sum(axis=2), 1e-9)
     # The point of the line that is nearest to the device, not beyond its ends.
-    foot = start + np.clip(along, 0, 1)[..., None] * way
+    foot = begin + np.clip(along, 0, 1)[..., None] * way
     near = ((there - foot) ** 2).sum(axis=2) < room**2
     for ends in (topology.src, topology.dst):
         near &= devices != ends[:, None]

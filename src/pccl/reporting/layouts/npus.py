@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import chain, combinations, count
+from itertools import chain, combinations, count, permutations
 from math import gcd
 
 import numpy as np
 
 from pccl._arrays import Floats, Ints
-from pccl.reporting.layouts.sketch import Sketch, circle, hops_from, lengths, pairs_of, points, row
+from pccl.reporting.layouts.sketch import (
+    Outline,
+    Sketch,
+    circle,
+    hops_from,
+    lengths,
+    pairs_of,
+    points,
+    row,
+)
 from pccl.topology import Topology
 
 # How far apart the columns and rows of a slanted plane are.
@@ -19,6 +28,10 @@ _LONG_LINE = 24
 _SMALL_CIRCLE = 32
 # Pairs of a DGX-1: two complete fours, of which each device is joined to its twin.
 _CUBE_MESH = [[a, b] for a, b in combinations(range(8), 2) if a // 4 == b // 4 or b == a + 4]
+# Pairs of twins for which all orders are tried, and how far apart they stand.
+_MOST_TWINS = 8
+_ACROSS = 2.1
+_DOWN = 2.7
 # Devices from which distances are counted, if all would be too many.
 _PIVOTS = 60
 # Pairs of devices looked at, over all rounds.
@@ -63,7 +76,8 @@ def as_npus(topology: Topology) -> Sketch | None:
     """Return the network as a line, a ring, or what its NPUs form otherwise, if it has no switches."""
     if len(topology.switches):
         return None
-    return sketch_of_pairs(topology.num_devices, pairs_of(topology))
+    twins = twins_among(topology, np.arange(topology.num_devices))
+    return sketch_of_pairs(topology.num_devices, pairs_of(topology), twins)
 
 
 def as_anything(topology: Topology) -> Sketch:
@@ -71,8 +85,36 @@ def as_anything(topology: Topology) -> Sketch:
     return Sketch("spread", _spread(topology.num_devices, pairs_of(topology)))
 
 
-def sketch_of_pairs(devices: int, pairs: Ints) -> Sketch:
-    """Return a sketch of devices of which some pairs are joined."""
+def twins_among(topology: Topology, devices: Ints) -> Ints | None:
+    """Return these devices in pairs, if each is joined to its twin faster than to any other, as the dies of a package.
+
+    A row of two numbers for each pair, which count the devices from 0; None unless all of them have twins.
+    """
+    count = len(devices)
+    if count % 2 or not 4 <= count <= 2 * _MOST_TWINS:
+        return None
+    number = np.full(topology.num_devices, -1)
+    number[devices] = np.arange(count)
+    src = number[topology.src]
+    dst = number[topology.dst]
+    inside = (src >= 0) & (dst >= 0)
+    rate = np.zeros((count, count))
+    # Parallel links are as fast as all of them together.
+    np.add.at(rate, (src[inside], dst[inside]), topology.bandwidth[inside])
+    rate += rate.T
+    twin = rate.argmax(axis=1)
+    others = rate.copy()
+    others[np.arange(count), twin] = 0
+    is_mutual = twin[twin] == np.arange(count)
+    is_fastest = rate.max(axis=1) > others.max(axis=1)
+    if not np.all(is_mutual & is_fastest):
+        return None
+    first = np.flatnonzero(np.arange(count) < twin)
+    return points(first, twin[first])
+
+
+def sketch_of_pairs(devices: int, pairs: Ints, twins: Ints | None = None) -> Sketch:
+    """Return a sketch of devices of which some pairs are joined; twins stay together."""
     joined = pairs.tolist()
     order = _chain(devices, joined)
     if order is not None:
@@ -85,11 +127,40 @@ def sketch_of_pairs(devices: int, pairs: Ints) -> Sketch:
         # Two squares beside each other, mirrored, so that two of the four links between twins are short.
         left = np.array([[1.3, 0.0], [0.0, 0.0], [1.3, 1.3], [0.0, 1.3]])
         return Sketch("squares", np.concatenate([left, left * (-1, 1) + (4.2, 0.0)]))
+    if twins is not None:
+        return _in_pairs(devices, pairs, twins)
     # With so many links, a circle shows more than any attempt to untangle them.
     dense = devices <= _SMALL_CIRCLE and len(joined) > 1.4 * devices
     if dense or len(joined) == devices * (devices - 1) // 2:
         return Sketch("circle", circle(devices))
     return Sketch("spread", _spread(devices, pairs))
+
+
+def _in_pairs(devices: int, pairs: Ints, twins: Ints) -> Sketch:
+    """Return twins above each other, in one or two rows, in the order that makes the links shortest."""
+    count = len(twins)
+    columns = count if count <= 3 else -(-count // 2)
+    line, place = np.divmod(np.arange(count), columns)
+    spots = points(place * _ACROSS, line * _DOWN)
+    # Of each device: its pair, and whether it is the lower one.
+    of_pair = np.empty(devices, np.int64)
+    below = np.zeros(devices)
+    for number, twin in enumerate(twins):
+        of_pair[twin] = number
+        below[twin[1]] = 1.0
+    orders = np.array(list(permutations(range(count))))
+    a, b = pairs.T
+    ways = spots[orders[:, of_pair[a]]] - spots[orders[:, of_pair[b]]]
+    ways[..., 1] += below[a] - below[b]
+    best = orders[np.argmin(lengths(ways).sum(axis=1).round(6))]
+    xy = spots[best[of_pair]]
+    xy[:, 1] += below
+    # Labels stand outside, where no links lead from one row to the other.
+    frames = [
+        Outline(f"pair {number}", twin, 0.45, label_below=bool(line[best[number]]))
+        for number, twin in enumerate(twins)
+    ]
+    return Sketch("pairs", xy, tuple(frames), radius=0.27)
 
 
 def _slanted(shape: Ints) -> tuple[Floats, Floats, float]:

@@ -14,6 +14,28 @@ _SAMPLE = 2_000
 
 
 @dataclass(frozen=True, eq=False)
+class Outline:
+    """Devices to draw a rectangle around.
+
+    Attributes
+    ----------
+    label
+        What to write beside it, if anything.
+    devices
+        The devices.
+    room
+        How far its sides are from the centres of the devices.
+    label_below
+        Whether the label belongs below.
+    """
+
+    label: str
+    devices: Ints
+    room: float = 0.5
+    label_below: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Sketch:
     """Where a family of networks has its devices.
 
@@ -24,9 +46,7 @@ class Sketch:
     xy
         Per device: its centre, anywhere on the page.
     frames
-        Devices to draw a rectangle around: its label, the devices, and whether the label belongs below.
-    room
-        How far the sides of a frame are from the centres of its devices.
+        Rectangles around devices, those outside before those inside of them.
     radius
         How large a device is, if there is room for that.
     arcs
@@ -38,8 +58,7 @@ class Sketch:
 
     kind: str
     xy: Floats
-    frames: tuple[tuple[str, Ints, bool], ...] = ()
-    room: float = 0.5
+    frames: tuple[Outline, ...] = ()
     radius: float = 0.3
     arcs: Floats | None = None
     span: Floats | None = None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pccl._arrays import Floats, Ints
-from pccl.reporting.layouts.npus import sketch_of_pairs
+from pccl.reporting.layouts.npus import sketch_of_pairs, twins_among
 from pccl.reporting.layouts.sketch import (
+    Outline,
     Sketch,
     circle,
     hops_from,
@@ -27,6 +30,9 @@ _WIDEST_ROW = 24
 # Of one row of boxes that buses join, and how far the buses are apart.
 _WIDEST_BUS = 90
 _BETWEEN_BUSES = 1.0
+# Signs of a name that a square has room for, and how wide one more of them is.
+_SHORT_NAME = 6
+_SIGN = 0.12
 # In place of a box, for switches between boxes.
 _SHARED = -1
 
@@ -39,13 +45,13 @@ def as_boxes(topology: Topology) -> Sketch | None:
         return None
     count = int(box.max()) + 1
     pairs = pairs_of(topology)
-    insides = [_inside(topology, pairs, box, number) for number in range(count)]
+    boxes = [_inside(topology, pairs, box, number) for number in range(count)]
     both_npus = np.all(pairs < places_of(topology), axis=1)
     same_box = box[pairs[:, 0]] == box[pairs[:, 1]]
     # Links that lead round others take more room.
     room = 1.0 if np.any(both_npus & same_box) else 0.6
     # All boxes get the size of the largest, so that rows and columns line up.
-    spans = [np.ptp(inside, axis=0) for _, inside in insides]
+    spans = [np.ptp(inside.places, axis=0) for inside in boxes]
     size = np.max(spans, axis=0) + 2 * room + (0.7, 1.0)
     shared = np.flatnonzero(box == _SHARED)
     rails = _are_rails(pairs, box, shared, count) and count * size[0] <= _WIDEST_BUS
@@ -59,7 +65,7 @@ def as_boxes(topology: Topology) -> Sketch | None:
     rows_above = (rows + 1) // 2 if rows > 1 else 0
     xy = np.zeros((topology.num_devices, 2))
     frames = []
-    for number, (devices, inside) in enumerate(insides):
+    for number, inside in enumerate(boxes):
         line, place = divmod(number, across)
         in_line = min(across, count - line * across)
         above = line < rows_above
@@ -68,22 +74,36 @@ def as_boxes(topology: Topology) -> Sketch | None:
             y += 2 * band if rows_above else band
         # Boxes above turn the side with their ports down, to the band.
         turned = above and (len(shared) > 0 or count == 2)
-        if turned:
-            inside = inside * (1, -1)
-        middle = (inside.min(axis=0) + inside.max(axis=0)) / 2
+        places = inside.places * (1, -1) if turned else inside.places
+        middle = (places.min(axis=0) + places.max(axis=0)) / 2
         centre = np.array([(place - (in_line - 1) / 2) * size[0], y + size[1] / 2])
-        xy[devices] = inside - middle + centre
-        frames.append((f"box {number}", devices, not turned))
+        xy[inside.devices] = places - middle + centre
+        frames.append(Outline(f"box {number}", inside.devices, room, not turned))
+        frames += inside.frames
     if rails:
         # One above the other, each along all boxes: what joins the first NPUs is the nearest.
-        span = np.zeros(topology.num_devices)
-        span[shared] = width / 2 - room
         xy[shared, 1] = -_BETWEEN_BUSES * np.arange(1, len(shared) + 1)
+        span = _wide_enough(topology, xy)
+        span[shared] = width / 2 - room
         straight = np.zeros(topology.num_links)
-        return Sketch("boxes", xy, tuple(frames), room, arcs=straight, span=span)
+        return Sketch("boxes", xy, tuple(frames), arcs=straight, span=span)
     apart = max(1.2, 0.8 * width / max(len(shared), 1))
     xy[shared] = row(len(shared), apart, band if rows_above else 0.0)
-    return Sketch("boxes", xy, tuple(frames), room)
+    return Sketch("boxes", xy, tuple(frames), span=_wide_enough(topology, xy))
+
+
+def _wide_enough(topology: Topology, xy: Floats) -> Floats:
+    """Return, per device, how far it reaches to either side, so that long names of switches have room inside."""
+    span = np.zeros(len(xy))
+    for switch in topology.switches.tolist():
+        signs = len(topology.labels[switch])
+        if signs <= _SHORT_NAME:
+            continue
+        across, down = np.abs(xy - xy[switch]).T
+        # Only what stands beside it is in the way, and not the switch itself.
+        beside = across[(down < 1) & (across > 0)]
+        span[switch] = min(_SIGN * signs / 2, 0.4 * beside.min(initial=np.inf))
+    return span
 
 
 def as_star(topology: Topology) -> Sketch | None:
@@ -167,7 +187,7 @@ def _groups(topology: Topology, pairs: Ints, home: Ints) -> Sketch | None:
     centres = circle(len(groups), 2 * np.sqrt(2) * room + 0.4)
     for number, (devices, inside) in enumerate(insides):
         xy[devices] = centres[number] + inside
-        frames.append((f"group {number}", devices, False))
+        frames.append(Outline(f"group {number}", devices))
     return Sketch("groups", xy, tuple(frames))
 
 
@@ -234,14 +254,27 @@ def _by_fastest_switch(topology: Topology, places: int) -> Ints | None:
     return group.reshape(-1).astype(np.int64) if len(sizes) > 1 and sizes.min() > 1 else None
 
 
-def _inside(topology: Topology, pairs: Ints, box: Ints, number: int) -> tuple[Ints, Floats]:
-    """Return the devices of a box and their places, from the side of the other boxes: ports, NPUs, hubs."""
+class _Box(NamedTuple):
+    """The devices of a box, their places, and frames inside of it."""
+
+    devices: Ints
+    places: Floats
+    frames: list[Outline]
+
+
+def _inside(topology: Topology, pairs: Ints, box: Ints, number: int) -> _Box:
+    """Return a box, from the side of the other boxes: ports, NPUs, hubs."""
     devices = np.flatnonzero(box == number)
     npus = devices[devices < places_of(topology)]
     between = pairs[np.all(np.isin(pairs, npus), axis=1)]
     rows = [row(len(npus))]
+    frames = []
     if len(between):
-        rows = [sketch_of_pairs(len(npus), np.searchsorted(npus, between)).xy]
+        joined = np.searchsorted(npus, between)
+        sketch = sketch_of_pairs(len(npus), joined, twins_among(topology, npus))
+        rows = [sketch.xy]
+        # Their labels would stand in the way of the links that leave the box.
+        frames = [Outline("", npus[frame.devices], frame.room) for frame in sketch.frames]
     left, top = rows[0].min(axis=0)
     right, bottom = rows[0].max(axis=0)
     width = max(float(right - left), 1.0)
@@ -253,7 +286,7 @@ def _inside(topology: Topology, pairs: Ints, box: Ints, number: int) -> tuple[In
     for switches, y in ((ports, top - 1.3), (hubs, bottom + max(1.3, 0.14 * width))):
         apart = max(1.0, width / max(len(switches), 1))
         rows.append(row(len(switches), apart, y, (left + right) / 2))
-    return np.concatenate([npus, ports, hubs]), np.concatenate(rows)
+    return _Box(np.concatenate([npus, ports, hubs]), np.concatenate(rows), frames)
 
 
 def _arrangement(topology: Topology, count: int, size: Floats, shared: int) -> tuple[int, int]:
