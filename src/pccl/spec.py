@@ -24,7 +24,7 @@ from pccl.topology.documents import converted, placed, read_document
 from pccl.topology.edits import damaged
 from pccl.topology.files import TopologyFile
 from pccl.topology.language import files_in, parse_topology
-from pccl.units import Bytes, parse
+from pccl.units import Bytes, counted, parse
 
 __all__ = [
     "CollectiveEntry",
@@ -256,7 +256,8 @@ def check_mesh(mesh: DeviceMesh, topology: Topology) -> None:
         pairs = zip(mesh.names, mesh.shape, strict=True)
         shape = " x ".join(f"{name}={size}" for name, size in pairs)
         raise CollectiveError(
-            f"the mesh {shape} has {ranks} ranks, but {topology.name} has {topology.num_npus} NPUs"
+            f"the mesh {shape} has {counted(ranks, 'rank')}, but {topology.name} has "
+            f"{counted(topology.num_npus, 'NPU')}"
         )
 
 

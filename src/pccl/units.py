@@ -21,6 +21,7 @@ __all__ = [
     "Picoseconds",
     "Size",
     "Time",
+    "counted",
     "largest_unit",
     "parse",
     "size_text",
@@ -235,6 +236,18 @@ def size_text(size: int) -> str:
     """
     factor, unit = largest_unit(Bytes, size)
     return str(Bytes(size)) if factor == 1 else f"{size / factor:,.1f} {unit}"
+
+
+def counted(number: int, word: str) -> str:
+    """A number and what it counts, which is one thing or several.
+
+    Examples
+    --------
+    >>> counted(1, "NPU"), counted(2_000, "link"), counted(0, "switch")
+    ('1 NPU', '2,000 links', '0 switches')
+    """
+    ending = "es" if word.endswith(("ch", "x")) else "s"
+    return f"{number:,} {word}{'' if number == 1 else ending}"
 
 
 def largest_unit(kind: type[Quantity], amount: int) -> tuple[int, str]:

@@ -73,7 +73,7 @@ def test_derived_columns() -> None:
     ]  # a third of a us, rounded up to whole picoseconds
     assert transfers.arrival.tolist() == [6 * US, 6 * US + 333_334 + 1000]
     assert len(transfers) == 2
-    assert repr(transfers) == "Transfers(2 transfers of 1 chunks)"
+    assert repr(transfers) == "Transfers(2 transfers of 1 chunk)"
 
 
 def test_chunks_of_different_sizes() -> None:

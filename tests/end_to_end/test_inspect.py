@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import zipfile
 
@@ -112,6 +113,34 @@ def test_names_cannot_draw_on_the_terminal(tmp_path):
     saved = tmp_path / "nasty.pccl"
     pccl.synthesize(named, pccl.SendRecv("1kB"), effort="fast").save(saved)
     assert "ring?[31m" in run("verify", saved).stdout
+
+
+def test_one_is_not_called_several(tmp_path):
+    """Two NPUs and one link, over which one chunk goes, in all that can be said about them."""
+    pair = tmp_path / "pair.yaml"
+    pair.write_text("npus: 2\nlinks: [{src: 0, dst: 1, bandwidth: 1GB/s, latency: 1us}]\n")
+    plan = tmp_path / "plan.pccl"
+    task = ("-t", pair, "-c", "broadcast", "-s", "1kB", "--chunks", "1")
+    said = [
+        run("synthesize", *task, "-o", plan),
+        run("show", plan),
+        run("verify", plan),
+        run("simulate", plan),
+        run("bound", *task),
+        run("compare", *task),
+        run("topology", pair),
+        run("topology", "line:1"),
+        run("export", plan, "-o", tmp_path / "plan.json", "--format", "mscclpp"),
+        run("check", tmp_path / "plan.json", "--format", "mscclpp"),
+        run("plot", plan, "-k", "timeline", "-o", tmp_path / "time.svg"),
+        run("plot", plan, "-k", "critical", "-o", tmp_path / "critical.svg"),
+    ]
+    assert [result.exit_code for result in said] == [0] * len(said)
+    texts = [result.stdout for result in said]
+    texts += [repr(pccl.load(plan)), repr(pccl.load(plan).transfers)]
+    texts += [path.read_text() for path in tmp_path.glob("*.svg")]
+    several = [re.findall(r"\b1 [A-Za-z]{3,}s\b", text) for text in texts]
+    assert several == [[]] * len(texts)
 
 
 @pytest.mark.parametrize("command", ["verify", "show"])

@@ -172,7 +172,7 @@ def test_older_files_without_sizes(tmp_path):
         (
             GOOD.replace('srcoff="0"', 'srcoff="9"', 1),
             {},
-            r"i\[9:10\] is outside a buffer of 1 chunks",
+            r"i\[9:10\] is outside a buffer of 1 chunk",
         ),
         (GOOD.replace('srcbuf="i"', 'srcbuf="x"', 1), {}, "there is no buffer 'x'"),
         (GOOD.replace("allgather", "allreduce"), {}, "does not map onto ring:2"),

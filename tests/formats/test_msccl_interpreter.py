@@ -151,7 +151,7 @@ def test_lines_are_counted():
         (algo(pair(0), pair(1), nchunksperloop=3), "nchunksperloop 3 does not divide by 2 gpus"),
         (algo(pair(0), pair(1), nchunksperloop=2**32), "nchunksperloop is 4294967296; it must be from 1 to 32768"),
         (algo(pair(0), pair(1), ngpus=2**32), "ngpus is 4294967296, but there are 2 gpus with the ids 0, 1"),
-        (GOOD.replace('s_chunks="0"', 's_chunks="32769"', 1), "gpu 0: a buffer of 32769 chunks"),
+        (GOOD.replace('s_chunks="0"', 's_chunks="32769"', 1), "gpu 0: a buffer of 32,769 chunks"),
         (GOOD.replace('srcoff="0"', f'srcoff="{"1" * 5000}"', 1), "the value of 'srcoff' has 5000 characters"),
         (algo(pair(0), pair(1), inplace=2), "inplace is 2; it must be 0 or 1"),
         (algo(pair(0), pair(1), outofplace=0), "neither for in place nor for out of place"),
@@ -248,7 +248,7 @@ def test_both_ends_count_alike():
     wide = [rank(me, *pair(me).splitlines()[1:-1], chunks=(2, 4, 0)) for me in (0, 1)]
     text = algo(wide[0].replace('cnt="1"', 'cnt="2"', 1), wide[1], nchunksperloop=4)
     assert check_text(text)[0].startswith(
-        "gpu 1 tb 1 step 0: it receives 1 chunks, but gpu 0 tb 0 step 0 sends 2"
+        "gpu 1 tb 1 step 0: it receives 1 chunk, but gpu 0 tb 0 step 0 sends 2"
     )
 
 

@@ -345,7 +345,7 @@ def test_limits_and_indices() -> None:
     gpu["output_chunks"], gpu["scratch_chunks"] = 0, 2**32
     assert problems(document) == [
         "gpu 0: output_chunks must not be 0",
-        "gpu 0: 4294967296 chunks are more than kernels can address",
+        "gpu 0: 4,294,967,296 chunks are more than kernels can address",
         "rank 0 threadblock 0 has id 4; ids must be the positions",
         "rank 0 threadblock 0 has 68 ops; there is room for 64",
         "rank 0 threadblock 0 has 17 memory channels; there is room for 16",

@@ -243,8 +243,8 @@ def test_merged(tmp_path: Path) -> None:
         for s in sorted(shown.slices)
         if s.process == "npu0"
     ] == [
-        (0, 2000, "2 transfers", {"bytes": 2000, "transfers": 2}),
-        (5000, 6000, "1 transfers", {"bytes": 1000, "transfers": 1}),
+        (0, 2000, "transfers: 2", {"bytes": 2000, "transfers": 2}),
+        (5000, 6000, "transfers: 1", {"bytes": 1000, "transfers": 1}),
     ]
 
 

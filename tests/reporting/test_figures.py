@@ -223,13 +223,13 @@ def test_a_timeline_has_a_bar_per_transfer(gathers, drawn):
     picture = drawn(gathers, "timeline")
     assert picture.count("transfers") == len(gathers.transfers)
     used = np.unique(gathers.transfers.link)
-    assert f"When links are held: all {len(used)} links that are used" in picture.texts
+    assert f"When links are held: {len(used)} links in use" in picture.texts
     topology = gathers.topology
     assert {f"npu{topology.src[link]} → npu{topology.dst[link]}" for link in used} <= set(
         picture.texts
     )
     few = drawn(gathers, "timeline", links=2)
-    assert f"When links are held: the 2 busiest of {len(used)} links that are used" in few.texts
+    assert f"When links are held: the 2 busiest of {len(used)} links in use" in few.texts
 
 
 @pytest.fixture(scope="module")

@@ -137,7 +137,7 @@ def test_buffers_that_do_not_fit_are_named(rank):
         rank.run([Buffers(np.zeros(2, np.float32), np.zeros(4))])
     with pytest.raises(pccl.RunError, match="no operation 'xor'"):
         rank.run([Buffers(np.zeros(2), np.zeros(4))], op="xor")
-    with pytest.raises(pccl.RunError, match="a member of 1 collectives"):
+    with pytest.raises(pccl.RunError, match="a member of 1 collective of"):
         rank.run([])
 
 

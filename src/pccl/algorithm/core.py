@@ -17,7 +17,7 @@ from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import VerificationError
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
-from pccl.units import Picoseconds, size_text, time_text
+from pccl.units import Picoseconds, counted, size_text, time_text
 
 # What switches do for those who need it.
 _WORK = {"multicast": "multiply messages (multicast)", "reduce": "add them up (reduce)"}
@@ -131,7 +131,7 @@ class Transfers:
         return len(self.chunk)
 
     def __repr__(self) -> str:
-        return f"Transfers({len(self)} transfers of {len(self.conditions)} chunks)"
+        return f"Transfers({counted(len(self), 'transfer')} of {counted(len(self.conditions), 'chunk')})"
 
     # Derived columns are computed once, when somebody first asks for them.
 
@@ -295,7 +295,8 @@ class Algorithm:
         what = " + ".join(collective.kind for collective in self.collectives[:3])
         if len(self.collectives) > 3:
             what += f" + {len(self.collectives) - 3} more"
-        return f"Algorithm({what} on {self.topology.name}: {len(self.transfers)} transfers, {self.duration_text})"
+        work = counted(len(self.transfers), "transfer")
+        return f"Algorithm({what} on {self.topology.name}: {work}, {self.duration_text})"
 
     @property
     def duration_text(self) -> str:
@@ -393,7 +394,7 @@ def _renumbered(follows: ArrayLike, order: Ints | None, count: int) -> Indices:
     given = _whole_numbers(follows, "follows")
     if len(given) != count:
         raise VerificationError(
-            f"the follows column has {len(given)} entries for {count} transfers"
+            f"the follows column has {len(given)} entries for {counted(count, 'transfer')}"
         )
     outside = (given < -1) | (given >= count)
     if np.any(outside):

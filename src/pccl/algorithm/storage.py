@@ -24,7 +24,7 @@ from pccl.collective import Collective, collective_from_dict, compile_conditions
 from pccl.errors import FormatError, PcclError
 from pccl.topology import Topology
 from pccl.topology.parts import DEVICE_COLUMNS, LINK_COLUMNS
-from pccl.units import Picoseconds
+from pccl.units import Picoseconds, counted
 
 _TOPOLOGY = (*DEVICE_COLUMNS, *LINK_COLUMNS)
 _COLUMNS = [f"topology_{name}" for name in _TOPOLOGY]
@@ -254,10 +254,12 @@ def _algorithm(header: _Header, columns: dict[str, Column]) -> Algorithm:
         )
     conditions = compile_conditions(topology, collectives)
     if len(counts) != len(conditions):
-        raise FormatError(f"it has {len(counts)} chunks, its collectives have {len(conditions)}")
+        raise FormatError(
+            f"it has {counted(len(counts), 'chunk')}, its collectives have {len(conditions)}"
+        )
     # Before `repeat` makes a column of whatever length a damaged file says.
     if np.any((counts < 0) | (counts > total)) or counts.sum() != total:
-        raise FormatError(f"its chunks do not have {total} transfers in all")
+        raise FormatError(f"its chunks do not have {counted(total, 'transfer')} in all")
     start = columns["start"]
     unit = header.time_unit_ps
     # In Python's integers, as the product is what may not fit.

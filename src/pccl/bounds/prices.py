@@ -22,7 +22,7 @@ from pccl.bounds.sets import box_labels
 from pccl.bounds.windows import links_text
 from pccl.network import price_table
 from pccl.topology import Topology
-from pccl.units import Bytes, Picoseconds
+from pccl.units import Bytes, Picoseconds, counted
 
 # With more devices, prices do not rise with what trees load.
 MOST_DEVICES = 128
@@ -134,7 +134,7 @@ def explain(case: Case, certificate: Certificate, _whole_chunks: bool) -> str:
     price = np.array(certificate["prices"], np.int64)
     dear = np.flatnonzero(price)
     if not np.all(price[dear] == price.max()):
-        return f"what chunks cost at least where {len(dear)} links have a price"
+        return f"what chunks cost at least where a price is on {counted(len(dear), 'link')}"
     carried = Bytes(_least_cost(case, price) // int(price.max()))
     windows = case.ways_of_a_byte
     lost = Picoseconds(windows.lost[dear[windows.useful[dear]]].min())

@@ -14,7 +14,7 @@ import numpy as np
 from pccl._arrays import Bools, Column, Floats, Ints
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
-from pccl.units import BytesPerSecond
+from pccl.units import BytesPerSecond, counted
 
 PICOSECONDS = 10**12  # of a second, as bandwidths are per second
 
@@ -140,7 +140,7 @@ def links_text(topology: Topology, out: Ints) -> str:
     """How many links of which bandwidth."""
     bandwidth, count = np.unique(topology.bandwidth[out], return_counts=True)
     texts = [
-        f"{n} {'links' if n > 1 else 'link'} of {BytesPerSecond(b)}"
+        f"{counted(n, 'link')} of {BytesPerSecond(b)}"
         for b, n in zip(bandwidth.tolist(), count.tolist(), strict=True)
     ]
     if len(texts) > 2:

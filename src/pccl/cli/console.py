@@ -276,17 +276,6 @@ def microseconds(time: int, digits: int = 3) -> str:
     return f"{int(time) / 1e6:,.{digits}f}"
 
 
-def counted(number: int, word: str) -> str:
-    """Return the number and the word, which takes an s unless the number is one.
-
-    Examples
-    --------
-    >>> counted(1, "NPU"), counted(2_000, "link")
-    ('1 NPU', '2,000 links')
-    """
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
 def _console() -> Any:
     from rich.console import Console
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import counted, print_error
+from pccl.cli.console import print_error
 from pccl.cli.options import all_of, option
+from pccl.units import counted
 
 if TYPE_CHECKING:
     from pccl.topology import Topology

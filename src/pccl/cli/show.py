@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.console import (
-    counted,
     microseconds,
     print_error,
     print_facts,
@@ -21,6 +20,7 @@ from pccl.cli.console import (
 )
 from pccl.cli.options import FILE, command, file_argument, json_option, option, quiet_option
 from pccl.errors import PcclError, VerificationError
+from pccl.units import counted
 
 if TYPE_CHECKING:
     from pccl.algorithm import Algorithm

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import check_writable, counted, print_facts, print_json, print_table
+from pccl.cli.console import check_writable, print_facts, print_json, print_table
 from pccl.cli.networks import network_options, read_network
 from pccl.cli.options import command, complete_topology, json_option, option
 from pccl.errors import TopologyError
+from pccl.units import counted
 
 if TYPE_CHECKING:
     from pccl.topology import Topology

@@ -13,6 +13,7 @@ from pccl.cli.options import command, completing, json_option, option, quiet_opt
 from pccl.collective.kinds import KINDS
 from pccl.errors import PcclError
 from pccl.settings import Settings
+from pccl.units import counted
 
 if TYPE_CHECKING:
     from pccl.collective import Collective
@@ -157,6 +158,6 @@ def _print(library: Library) -> None:
         ratio = f"{gain(points):.2f}x as fast as NCCL on average"
         facts[kind] = f"{kept} of {len(points)} plans kept; {ratio}"
     if library.done_before:
-        facts["done before"] = f"{library.done_before} plans, which were not made again"
+        facts["done before"] = f"{counted(library.done_before, 'plan')}, not made again"
     facts["written to"] = str(library.folder / INDEX)
     print_facts(facts)

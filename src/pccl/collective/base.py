@@ -16,7 +16,7 @@ from pccl.collective.groups import format_group
 from pccl.collective.layout import BufferLayout, Promise, Ranks, kept
 from pccl.errors import CollectiveError
 from pccl.topology import Topology
-from pccl.units import Bytes, Size, parse, size_text, whole
+from pccl.units import Bytes, Size, counted, parse, size_text, whole
 
 # Pieces are numbered in 32 bits.
 _MOST_CHUNKS = 2**31 - 1
@@ -239,7 +239,7 @@ class Collective:
         # this one.
         if int(self.size) < step:
             raise self._error(
-                f"{self.size} is too little for {chunks} chunks of {self.dtype} elements, some of which "
+                f"{self.size} is too little for {counted(chunks, 'chunk')} of {self.dtype} elements, some of which "
                 "would be empty; take fewer chunks or a larger size"
             )
         return replace(self, size=Bytes(-(-int(self.size) // step) * step))
@@ -388,7 +388,7 @@ class Collective:
         if size % self.element:
             raise self._error(
                 f"{what} {Bytes(size)} is not a whole number of elements of {self.dtype}, "
-                f"which have {self.element} bytes"
+                f"which have {counted(self.element, 'byte')}"
             )
 
     def _error(self, text: str) -> CollectiveError:
@@ -403,11 +403,11 @@ class Collective:
         """One line for people."""
         who = "all NPUs"
         if self.group is not None:
-            who = f"{_counted(len(self.ranks), 'NPU')} ({_shortened(format_group(self.ranks))})"
+            who = f"{counted(len(self.ranks), 'NPU')} ({_shortened(format_group(self.ranks))})"
         elements = "" if self.dtype == "uint8" else f" {self.dtype}"
         parts = [f"{self.kind} of {self.size}{elements} among {who}"]
         if self.chunks is not None:
-            parts.append(_counted(self.chunks, "chunk"))
+            parts.append(counted(self.chunks, "chunk"))
         if self.priority:
             parts.append(f"priority {self.priority}")
         if self.weight != 1:
@@ -469,10 +469,6 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     return str(value) if isinstance(value, Bytes) else value
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _shortened(text: str, limit: int = 40) -> str:

@@ -23,7 +23,7 @@ from pccl.doctor.faults import Fault, boxes_of, faults_of
 from pccl.doctor.logs import Log
 from pccl.errors import PcclError
 from pccl.topology import Topology
-from pccl.units import Bytes, Picoseconds
+from pccl.units import Bytes, Picoseconds, counted
 
 # Measurements scatter by about this share, and machines are slower than the model by about that.
 SCATTER = 0.03
@@ -252,7 +252,7 @@ def _members(
     named = list(hosts) or sorted({host for one in logs for host, _ in one.devices}, key=_natural)
     if len(named) > len(boxes):
         raise PcclError(
-            f"{log.name} ran on {len(named)} hosts, but {topology.name} has {len(boxes)} boxes"
+            f"{log.name} ran on {counted(len(named), 'host')}, but {topology.name} has {counted(len(boxes), 'box')}"
         )
     npus = set(everyone)
     found = []

@@ -17,7 +17,7 @@ import numpy as np
 from pccl._arrays import Column, Indices, Ints
 from pccl.collective import COLLECTIVES, Collective, Promise
 from pccl.errors import CollectiveError, FormatError
-from pccl.units import Bytes
+from pccl.units import Bytes, counted
 
 # --- problems ---------------------------------------------------------------------------------------------------------
 
@@ -306,7 +306,9 @@ def promise_of(
         # All ranks have buffers of one size in a file, unless the collective says otherwise.
         uneven = kind.has_one_size and (np.ptp(found.input_bytes) or np.ptp(found.output_bytes))
         if rest or uneven:
-            raise FormatError(f"{chunks} chunks do not divide into {shares} shares")
+            raise FormatError(
+                f"{counted(chunks, 'chunk')} cannot be divided into {counted(shares, 'share')}"
+            )
         return found
     except (CollectiveError, FormatError) as error:
         raise FormatError(f"the buffers do not fit {name}: {error}") from None

@@ -20,6 +20,7 @@ from pccl.runtime.rounds import rounds_of
 from pccl.runtime.scripts import Action, Part, Scripts
 from pccl.runtime.sizes import Elements, Room, Script, Step, script_of
 from pccl.runtime.transport import Handle, Transport
+from pccl.units import counted
 
 # Tags of the messages of plans are counted from zero, for every pair of ranks; those of headers come from above.
 _HEADER = 32_766
@@ -69,7 +70,9 @@ class Rank:
 
     def __init__(self, scripts: Scripts, transport: Transport, *, check: bool = True) -> None:
         if transport.size != scripts.ranks:
-            raise RunError(f"the plan is for {scripts.ranks} ranks, but there are {transport.size}")
+            raise RunError(
+                f"the plan is for {counted(scripts.ranks, 'rank')}, but there are {transport.size}"
+            )
         self.scripts = scripts
         self.transport = transport
         self.rank = transport.rank
@@ -109,8 +112,8 @@ class Rank:
         given = list(elements) if elements is not None else [None] * len(self.mine)
         if len(buffers) != len(self.mine) or len(given) != len(self.mine):
             raise RunError(
-                f"rank {self.rank} is a member of {len(self.mine)} collectives of the plan, and was called with the "
-                f"buffers of {len(buffers)}"
+                f"rank {self.rank} is a member of {counted(len(self.mine), 'collective')} of the plan, and was called "
+                f"with the buffers of {len(buffers)}"
             )
         known: dict[int, Signature] = {}
         for part, pair, count in zip(self.mine, buffers, given, strict=True):

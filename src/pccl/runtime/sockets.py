@@ -20,6 +20,7 @@ import numpy as np
 
 from pccl.errors import RunError
 from pccl.runtime.arrays import NumpyArrays
+from pccl.units import counted
 
 LOOPBACK = "127.0.0.1"
 # Every message has its tag and its length in front of it; both ends count bytes in the same order.
@@ -293,8 +294,8 @@ class SocketTransport:
     def _check_length(self, handle: SocketHandle, length: int) -> None:
         if length != len(handle.data):
             raise RunError(
-                f"rank {handle.peer} sends {length} bytes where rank {self.rank} expects {len(handle.data)}; call it "
-                "with as many elements of the same type on all ranks"
+                f"rank {handle.peer} sends {counted(length, 'byte')} where rank {self.rank} expects "
+                f"{len(handle.data):,}; call it with as many elements of the same type on all ranks"
             )
 
     def _lose(self, connection: _Connection) -> None:

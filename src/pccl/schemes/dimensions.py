@@ -9,6 +9,7 @@ import numpy as np
 from pccl._arrays import Column, Ints
 from pccl.schemes.sends import Sends, Trees, lay_trees, lay_walks
 from pccl.schemes.workload import UnsupportedError, Workload
+from pccl.units import counted
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Grid:
         if int(np.prod(sizes)) != len(workload.members):
             raise UnsupportedError(
                 f"needs groups that are grids along the dimensions of {name}; {workload.collective.kind} "
-                f"has {len(workload.members)} NPUs where a grid has {' x '.join(map(str, sizes.tolist()))}"
+                f"has {counted(len(workload.members), 'NPU')} where a grid has {' x '.join(map(str, sizes.tolist()))}"
             )
         member = np.empty(sizes, np.int64)
         member[tuple(place)] = np.arange(len(workload.members))

@@ -30,7 +30,7 @@ from pccl.topology.parts import (
     Link,
     Switch,
 )
-from pccl.units import BytesPerSecond, Picoseconds, parse, whole
+from pccl.units import BytesPerSecond, Picoseconds, counted, parse, whole
 
 if TYPE_CHECKING:
     import networkx
@@ -371,10 +371,10 @@ class Topology:
         return hash((self.name, self.num_devices, self.src.tobytes(), self.dst.tobytes()))
 
     def __repr__(self) -> str:
-        counts = [_count(self.num_npus, "NPU")]
+        counts = [counted(self.num_npus, "NPU")]
         if len(self.switches):
-            counts.append(_count(len(self.switches), "switch", "es"))
-        counts.append(_count(self.num_links, "link"))
+            counts.append(counted(len(self.switches), "switch"))
+        counts.append(counted(self.num_links, "link"))
         if self.num_links:
             counts += [_span(self.bandwidth, BytesPerSecond), _span(self.latency, Picoseconds)]
         return f"Topology({self.name!r}: {', '.join(counts)})"
@@ -406,7 +406,9 @@ def _check(topology: Topology) -> None:
             raise TopologyError(f"{topology.name}: column {column!r} must have {count} entries")
     if len(topology.labels) != devices:
         names = len(topology.labels)
-        raise TopologyError(f"{topology.name}: {names} names for {devices} devices")
+        raise TopologyError(
+            f"{topology.name}: {counted(names, 'name')} for {counted(devices, 'device')}"
+        )
     if len(set(topology.labels)) != devices:
         [(twice, _)] = Counter(topology.labels).most_common(1)
         raise TopologyError(f"{topology.name}: two devices are called {twice!r}")
@@ -428,8 +430,8 @@ def _check_shape(topology: Topology) -> None:
         and not np.any(topology.kind[places:] == NPU)
     )
     if not fits:
-        npus = _count(topology.num_npus, "NPU")
-        switches = _count(len(topology.switches), "switch", "es")
+        npus = counted(topology.num_npus, "NPU")
+        switches = counted(len(topology.switches), "switch")
         raise TopologyError(
             f"{topology.name}: shape {topology.shape} does not fit {npus} followed by {switches}"
         )
@@ -474,10 +476,6 @@ def _quantities(
             known[key] = parse(kind, given, f"{column} of link {i} ({wire.src} -> {wire.dst})")
         values.append(known[key])
     return values
-
-
-def _count(number: int, word: str, plural: str = "s") -> str:
-    return f"{number} {word}{'' if number == 1 else plural}"
 
 
 def _span(column: Ints, kind: type[BytesPerSecond] | type[Picoseconds]) -> str:

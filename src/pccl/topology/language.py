@@ -109,7 +109,7 @@ def parse_topology(text: str) -> Topology:
     Examples
     --------
     >>> parse_topology("torus:8x8x8@50GB/s,500ns")
-    Topology('torus:8x8x8': 512 NPUs, 3072 links, 50GB/s, 500ns)
+    Topology('torus:8x8x8': 512 NPUs, 3,072 links, 50GB/s, 500ns)
     >>> parse_topology("switch:8,bandwidth=50GB/s,latency=1us")
     Topology('switch:8': 8 NPUs, 1 switch, 16 links, 50GB/s, 1us)
     >>> parse_topology("switch2d:8x4@400GB/s,500ns@50GB/s,2us")

@@ -238,7 +238,7 @@ def test_a_file_of_several_hosts_is_one_nvlink_domain(write):
         (texts.xml(1).replace("32.0 GT/s", "33 GT/s"), "is none that PCIe has"),
         (texts.xml(1, classes=False, gpu=False).replace("0x020700", "0x010000"), "no GPU in it"),
         ("<system>" + "<pci>" * 100 + "</pci>" * 100 + "</system>", "nested deeper than"),
-        (texts.GRAPH, r"what NCCL chose on a machine \(ring with 1 channels\), not the machine"),
+        (texts.GRAPH, r"what NCCL chose on a machine \(ring with 1 channel\), not the machine"),
     ],
 )
 def test_wrong_xml(write, text, problem):

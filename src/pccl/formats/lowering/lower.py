@@ -18,6 +18,7 @@ from pccl.errors import PcclError
 from pccl.formats.lowering.deliveries import Deliveries, follow
 from pccl.formats.lowering.ordering import order_of
 from pccl.formats.lowering.program import INPUT, OUTPUT, SCRATCH, Copies, Messages, Program
+from pccl.units import counted
 
 
 def lower(
@@ -183,7 +184,7 @@ def _relays(algorithm: Algorithm, task: Collective, outside: Ints) -> str:
     who = ", ".join(algorithm.topology.device_text(int(device)) for device in outside[:3])
     more = f" and {len(outside) - 3} more" if len(outside) > 3 else ""
     return (
-        f"{task.kind}: the schedule relays through {who}{more} outside the group of {len(task.ranks)} NPUs "
+        f"{task.kind}: the schedule relays through {who}{more} outside the group of {counted(len(task.ranks), 'NPU')} "
         f"({format_group(task.ranks)}); export it over all ranks (all_ranks=True, --all-ranks) or synthesize it on "
         "a topology restricted to the group"
     )

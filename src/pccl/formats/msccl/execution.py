@@ -17,6 +17,7 @@ from pccl.formats.lowering.ordering import sorted_events
 from pccl.formats.machine import Kind, Place, Problem
 from pccl.formats.msccl.file import Connection, Step, XmlAlgorithm
 from pccl.formats.msccl.rules import RECEIVES, SENDS
+from pccl.units import counted
 
 # Why a step waits for others, one column of `Execution.waits` each.
 _REASONS = (
@@ -116,5 +117,5 @@ def _mismatches(
         here = steps[a].cnt
         there = steps[b].cnt
         if here != there:
-            text = f"it receives {there} chunks, but {steps[a]} sends {here} ({way})"
+            text = f"it receives {counted(there, 'chunk')}, but {steps[a]} sends {here} ({way})"
             yield steps[b].problem(Kind.CONNECTION, text)

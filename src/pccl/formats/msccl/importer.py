@@ -28,7 +28,7 @@ from pccl.formats.msccl.targets import CHOSEN, DEPTHS, plain_name
 from pccl.network import NEVER, network, price_table
 from pccl.topology import Topology
 from pccl.topology.parts import SWITCH
-from pccl.units import Bytes, Size, parse
+from pccl.units import Bytes, Size, counted, parse
 
 # Older files lack these.
 _LATER = ("outofplace", "minBytes", "maxBytes")
@@ -67,7 +67,8 @@ def import_msccl(
     npus = topology.npus.tolist() if group is None else list(group)
     if len(npus) != file.ngpus:
         raise FormatError(
-            f"{path} is for {file.ngpus} ranks, not for {len(npus)} NPUs; say which NPUs with group"
+            f"{path} is for {counted(file.ngpus, 'rank')}, not for {counted(len(npus), 'NPU')}; "
+            "say which NPUs with group"
         )
     ranks = list(file.purpose.members or range(file.ngpus)) if members is None else list(members)
     if not {*ranks} <= {*range(file.ngpus)}:
@@ -119,10 +120,14 @@ def _collective(file: XmlAlgorithm, group: list[int], size: Bytes) -> tuple[Coll
     # A sum may be one chunk in the file, and still has a share for every member.
     pieces = shares // math.gcd(whole, shares)
     if pieces > 1 and not sums_everywhere:
-        raise FormatError(f"{whole} chunks are not shares of {shares} ranks")
+        raise FormatError(
+            f"{counted(whole, 'chunk')} cannot be shares of {counted(shares, 'rank')}"
+        )
     if int(size) % (whole * pieces):
         near = Bytes(max(1, round(int(size) / (whole * pieces))) * whole * pieces)
-        raise FormatError(f"size {size} does not divide into {whole * pieces} chunks; try {near}")
+        raise FormatError(
+            f"size {size} does not divide into {counted(whole * pieces, 'chunk')}; try {near}"
+        )
     buffer = Bytes(int(size) // shares * len(group))
     return kind(buffer, group=group, chunks=whole * pieces // shares), pieces
 

@@ -34,6 +34,7 @@ from pccl.formats.msccl.execution import DEPENDENCY, SENDER, Execution, connect
 from pccl.formats.msccl.file import Step, Threadblock, XmlAlgorithm, parse, read
 from pccl.formats.msccl.rules import READS, SENDS, WRITES, beyond_buffers, broken_rules
 from pccl.formats.msccl.targets import DEPTHS, find_target, plain_name
+from pccl.units import counted
 
 
 def check(path: str | Path, **options: Any) -> tuple[list[str], dict[str, str]]:
@@ -94,7 +95,9 @@ def _examine(
     ranks = range(algorithm.ngpus)
     members = list((algorithm.purpose.members or ranks) if group is None else group)
     if not members or not {*members} <= {*ranks}:
-        raise PcclError(f"the group {members} is not among the {len(ranks)} ranks of the file")
+        raise PcclError(
+            f"the group {members} is not among the {counted(len(ranks), 'rank')} of the file"
+        )
     if shares is None and algorithm.purpose.shares:
         shares = [algorithm.purpose.shares[rank] for rank in ranks]
     facts |= _purpose_facts(algorithm, members, shares)
@@ -259,9 +262,9 @@ def _facts(algorithm: XmlAlgorithm) -> dict[str, str]:
     ]
     return {
         "algorithm": algorithm.name,
-        "collective": f"{algorithm.coll} among {algorithm.ngpus} ranks, {' and '.join(places) or 'nowhere'}",
-        "sizes": f"{algorithm.minBytes} to {algorithm.maxBytes} bytes in {algorithm.nchunksperloop} chunks, protocol "
-        f"{algorithm.proto}",
+        "collective": f"{algorithm.coll} among {counted(algorithm.ngpus, 'rank')}, {' and '.join(places) or 'nowhere'}",
+        "sizes": f"{algorithm.minBytes} to {algorithm.maxBytes} bytes in "
+        f"{counted(algorithm.nchunksperloop, 'chunk')}, protocol {algorithm.proto}",
         "threadblocks": f"at most {max(blocks, default=0)} on a rank, of at most {max(steps, default=0)} steps, "
         f"on {algorithm.nchannels} channel{'s' if algorithm.nchannels != 1 else ''}",
     }

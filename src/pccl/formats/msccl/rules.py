@@ -18,6 +18,7 @@ from pccl.formats.msccl.targets import (
     Target,
     plain_name,
 )
+from pccl.units import counted
 
 # What steps do, by type; those that read, read something of their own rank.
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
@@ -54,7 +55,7 @@ def broken_parts(algorithm: XmlAlgorithm) -> list[Problem]:
     for gpu in algorithm.gpus:
         largest = max(gpu.i_chunks, gpu.o_chunks, gpu.s_chunks)
         if largest > MOST_OFFSET + 1:
-            text = f"a buffer of {largest} chunks; the runtimes can number {MOST_OFFSET + 1}"
+            text = f"a buffer of {counted(largest, 'chunk')}; the runtimes can number {MOST_OFFSET + 1}"
             problems += _broken(gpu, [text])
         # Of two with the same number, the first counts.
         others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
@@ -70,7 +71,7 @@ def beyond_buffers(algorithm: XmlAlgorithm, sizes: Sequence[Mapping[str, int]]) 
         step.problem(
             Kind.RULE,
             f"{buffer}[{offset}:{offset + step.cnt}] is outside the buffer, which has {size} of "
-            f"{algorithm.nchunksperloop} chunks",
+            f"{counted(algorithm.nchunksperloop, 'chunk')}",
         )
         for step in algorithm.steps
         for buffer, offset in _accesses(step)
@@ -242,7 +243,7 @@ def _of_step(step: Step, others: dict[int, Threadblock]) -> Iterator[str]:
             continue
         chunks = getattr(tb.around, f"{buffer}_chunks")
         if offset < 0 or end > chunks:
-            yield f"{buffer}[{offset}:{end}] is outside a buffer of {chunks} chunks"
+            yield f"{buffer}[{offset}:{end}] is outside a buffer of {counted(chunks, 'chunk')}"
         elif offset > MOST_OFFSET:
             yield f"the offset {offset} is beyond {MOST_OFFSET}, the largest that the runtimes keep"
 

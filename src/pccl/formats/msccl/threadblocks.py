@@ -26,6 +26,7 @@ from pccl.formats.msccl.operations import (
 )
 from pccl.formats.msccl.targets import MOST_COUNT, MOST_DEPENDED_ON, MOST_NODES, MOST_PEERS, Target
 from pccl.formats.msccl.units import Units
+from pccl.units import counted
 
 
 class _CircleError(InternalError):
@@ -142,8 +143,8 @@ def _arranged(
                 if channels is None:
                     raise
                 raise PcclError(
-                    f"with {channels} channels between two ranks, messages would wait for each other in a circle "
-                    f"({circle}); allow more channels (channels, --channels)"
+                    f"with {counted(channels, 'channel')} between two ranks, messages would wait for each other in a "
+                    f"circle ({circle}); allow more channels (channels, --channels)"
                 ) from None
             _check(blocks, program, units, target)
         if blocks.most_steps <= target.steps:
@@ -152,8 +153,8 @@ def _arranged(
         lanes = split_lanes(program, lanes, runs, _too_long(blocks, target))
         if strictly and channels is not None and lanes.messages.max(initial=0) >= channels:
             raise PcclError(
-                f"with {channels} channels between two ranks, a threadblock would have {blocks.most_steps} steps, more "
-                f"than the {target.steps} of {target.runtime}; allow more channels (channels, --channels)"
+                f"with {counted(channels, 'channel')} between two ranks, a threadblock would have {blocks.most_steps} "
+                f"steps, more than the {target.steps} of {target.runtime}; allow more channels (channels, --channels)"
             )
         # What was not split further would not fit in the next round either.
         if all(map(np.array_equal, before, lanes)):

@@ -33,7 +33,7 @@ from pccl.formats.runtime_files import (
     refuse_wrong,
     size_of,
 )
-from pccl.units import Bytes, Picoseconds, Size
+from pccl.units import Bytes, Picoseconds, Size, counted
 
 # A finite maximum: zero means "any" to one runtime and "never" to another.
 _LARGEST = Bytes(2**40)
@@ -379,13 +379,12 @@ def _try(text: str, layout: _Layout) -> None:
 def _facts(head: dict[str, str | int], blocks: Threadblocks, program: Program) -> dict[str, str]:
     named = (("inplace", "in place"), ("outofplace", "out of place"))
     places = " and ".join(name for key, name in named if head[key])
-    channels = f"{blocks.channels} channel{'s' if blocks.channels != 1 else ''}"
     facts = {
-        "collective": f"{head['coll']} among {head['ngpus']} ranks, {places}",
+        "collective": f"{head['coll']} among {counted(int(head['ngpus']), 'rank')}, {places}",
         "sizes": f"{Bytes(int(head['minBytes']))} to {Bytes(int(head['maxBytes']))}, for counts of elements that are "
         f"multiples of {head['nchunksperloop']}",
         "threadblocks": f"at most {max(blocks.per_rank.max(), 1)} on a rank, of at most {blocks.most_steps} steps, on "
-        f"{channels}",
+        f"{counted(blocks.channels, 'channel')}",
         "checked": CHECKED,
     }
     facts |= program.group_facts

@@ -10,6 +10,7 @@ import msgspec
 
 from pccl._files import refuse_endless
 from pccl.errors import FormatError
+from pccl.units import counted
 
 # Of a threadblock.
 MAX_OPS = 64
@@ -184,8 +185,8 @@ def facts(plan: ExecutionPlan) -> dict[str, Any]:
     place = "in place" if plan.inplace else "out of place"
     scratch = max((gpu.scratch_chunks for gpu in plan.gpus), default=0)
     return {
-        "plan": f"{plan.name}: {plan.collective} of {len(plan.gpus)} ranks, {place}",
+        "plan": f"{plan.name}: {plan.collective} of {counted(len(plan.gpus), 'rank')}, {place}",
         "threadblocks": f"{sum(blocks):,}, at most {max(blocks, default=0)} on a rank",
         "operations": f"{sum(ops):,}, at most {max(ops, default=0)} in a threadblock",
-        "scratch": f"at most {scratch:,} chunks on a rank",
+        "scratch": f"at most {counted(scratch, 'chunk')} on a rank",
     }

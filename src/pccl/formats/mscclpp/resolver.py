@@ -26,6 +26,7 @@ from pccl.formats.mscclpp.plan import (
     numbers_of,
 )
 from pccl.formats.mscclpp.rules import KNOWN, MOVES, PUTS, SEMAPHORES, SIGNALS, WAITS, misshapen
+from pccl.units import counted
 
 BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
 DEFECTS = {
@@ -203,11 +204,11 @@ def _wrong_of_gpu(plan: ExecutionPlan, rank: int, gpu: Gpu) -> Iterator[str]:
             yield f"{who}: {BUFFERS[buffer]}_chunks must not be {chunks}"
     most = max(gpu.chunks.values())
     if most >= MOST_CHUNKS:
-        yield f"{who}: {most} chunks are more than kernels can address"
+        yield f"{who}: {counted(most, 'chunk')} are more than kernels can address"
     small, large = sorted((gpu.input_chunks, gpu.output_chunks))
     # In place, the smaller buffer of a rank is its share of the larger one, as NCCL has it.
     if plan.inplace and small != large < (rank + 1) * small:
-        yield f"{who}: in place, {small} chunks do not lie within {large} at place {rank}"
+        yield f"{who}: in place, {counted(small, 'chunk')} cannot lie within {large} at place {rank}"
     others = {*range(len(plan.gpus))} - {rank}
     for channels in gpu.channels:
         if channels.kind == "switch":
@@ -346,7 +347,7 @@ class _Names:
             there = self.found.sizes[rank][place.buffer]
             if 0 <= chunks.index < chunks.index + chunks.size <= there:
                 return place
-            text = f"there is no {place}, only {there} chunks"
+            text = f"there is no {place}, only {counted(there, 'chunk')}"
         wrong.append(text)
         return _NOWHERE
 

@@ -27,7 +27,7 @@ from pccl.formats.runtime_files import (
     refuse_wrong,
     size_of,
 )
-from pccl.units import Bytes, Picoseconds
+from pccl.units import Bytes, Picoseconds, counted
 
 # All must run at once, and a GPU of 2017 runs this many; later ones run more.
 MOST_THREADBLOCKS = 80
@@ -186,7 +186,8 @@ def _largest(gpus: list[Json], gathers: bool, smallest: int, wanted: int | None)
     largest = limit if wanted is None else wanted
     if largest > limit:
         raise PcclError(
-            f"max_bytes is {largest}, but kernels count the bytes of {chunks:,} chunks with 32 bits: up to {limit}"
+            f"max_bytes is {largest}, but kernels count the bytes of {counted(chunks, 'chunk')} with 32 bits: "
+            f"up to {limit}"
         )
     if smallest > largest:
         raise PcclError(f"from min_bytes ({smallest}) to max_bytes ({largest}) there are no sizes")
@@ -248,6 +249,6 @@ def _facts(plan: ExecutionPlan, batches: Batches) -> dict[str, str]:
         "ranks": f"{len(plan.gpus)}",
         "messages": f"{len(batches.staged):,}, at most {together} with one signal",
         **said,
-        "sizes": f"buffers of {chunks:,} chunks, each a multiple of {ALIGNMENT}B; "
+        "sizes": f"buffers of {counted(chunks, 'chunk')}, each a multiple of {ALIGNMENT}B; "
         f"{Bytes(plan.min_message_size)} to {Bytes(plan.max_message_size)} in all",
     }

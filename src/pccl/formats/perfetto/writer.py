@@ -267,7 +267,7 @@ def _begins(
     values: dict[str, Values] = {"bytes": slices.bytes[rows]}
     if np.any(slices.count > 1):
         values["transfers"] = count
-        name = concat(digits(count), constant(b" transfers", len(rows)))
+        name = concat(constant(b"transfers: ", len(rows)), digits(count))
     else:
         t = algorithm.transfers
         first = slices.first[rows]

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from pccl.doctor import Diagnosis
 from pccl.reporting.figures import style
 from pccl.reporting.figures.sizes import put_sizes, put_times
+from pccl.units import counted
 
 # Logs that have room side by side.
 _PANELS = 3
@@ -72,7 +73,7 @@ def draw(diagnosis: Diagnosis) -> Figure:
         put_times(axes)
         axes.grid(color=style.PALE, linewidth=0.5)
         axes.set_title(
-            f"{rows[0].kind}, {len(diagnosis.runs[number].group)} NPUs",
+            f"{rows[0].kind}, {counted(len(diagnosis.runs[number].group), 'NPU')}",
             fontsize=style.TEXT,
             loc="left",
         )

@@ -10,7 +10,7 @@ from pccl.algorithm import Algorithm
 from pccl.analysis import each_collective
 from pccl.reporting.figures import style
 from pccl.reporting.groups import shortened
-from pccl.units import Picoseconds, largest_unit, time_text
+from pccl.units import Picoseconds, counted, largest_unit, time_text
 
 # Bars that have room below each other, and characters of their labels.
 _MOST_ROWS = 64
@@ -94,7 +94,7 @@ def critical_path(algorithm: Algorithm) -> Figure:
     paper = style.Paper(
         6.5,
         max(1.2, 0.2 * len(shown)),
-        f"The critical path: {len(path):,} transfers{part}, which hold links for {held:.0%} of the time",
+        f"The critical path: {counted(len(path), 'transfer')}{part}, holding links for {held:.0%} of the time",
         style.subtitle_of(algorithm),
         handles,
         left=1.9,

@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
 from pccl.reporting.groups import ProcessGroup, shortened
+from pccl.units import counted
 
 # Okabe and Ito's colours, which differ for all kinds of colour vision; after the eighth they start again.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -193,7 +194,7 @@ def subtitle_of(algorithm: Algorithm) -> str:
     if len(algorithm.collectives) > 1:
         what = f"{len(algorithm.collectives)} collectives: {what}"
     name = name_of(algorithm.topology.name)
-    return f"{what} on {name}, {len(algorithm.transfers):,} transfers, {algorithm.duration_text}"
+    return f"{what} on {name}, {counted(len(algorithm.transfers), 'transfer')}, {algorithm.duration_text}"
 
 
 def name_of(name: str) -> str:

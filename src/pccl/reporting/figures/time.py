@@ -17,7 +17,7 @@ from pccl.analysis import baseline
 from pccl.errors import PcclError
 from pccl.reporting.figures import style
 from pccl.reporting.groups import process_groups, shortened
-from pccl.units import Picoseconds, largest_unit, whole
+from pccl.units import Picoseconds, counted, largest_unit, whole
 
 # Three of these and eight colours repeat after 24 runs.
 _LINES = ("solid", "dashed", "dotted")
@@ -93,8 +93,8 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
         )
     t = algorithm.transfers
     shown = _busiest(algorithm, most)
-    used = np.count_nonzero(t.link_busy)
-    which = f"all {used:,}" if len(shown) == used else f"the {len(shown)} busiest of {used:,}"
+    used = int(np.count_nonzero(t.link_busy))
+    which = f"the {len(shown)} busiest of " if len(shown) < used else ""
     # -1 marks links that are not shown.
     row_of_link = np.full(algorithm.topology.num_links, -1)
     row_of_link[shown] = np.arange(len(shown))
@@ -109,7 +109,7 @@ def timeline(algorithm: Algorithm, links: int = _LINKS) -> Figure:
     paper = style.Paper(
         7.0,
         float(np.clip(0.17 * len(shown), 1.2, 9.0)),
-        f"When links are held: {which} links that are used",
+        f"When links are held: {which}{counted(used, 'link')} in use",
         style.subtitle_of(algorithm),
         style.handles_in_colours(labels, "s") if one_by_one else (),
         left=1.4,

@@ -17,6 +17,7 @@ from pccl.reporting.layouts import npus, switches
 from pccl.reporting.layouts.sketch import directions, lengths, points, smallest_distance
 from pccl.topology import Topology
 from pccl.topology.parts import ABSENT, NPU, SWITCH
+from pccl.units import counted
 
 # The first that knows the network draws it.
 _FAMILIES = (
@@ -107,7 +108,7 @@ class Drawing:
     def __repr__(self) -> str:
         wrapping = f", {np.count_nonzero(self.wraps)} wrap" if self.wraps.any() else ""
         frames = f", {len(self.frames)} frames" if self.frames else ""
-        counts = f"{len(self.x)} devices, {len(self.rise)} links"
+        counts = f"{counted(len(self.x), 'device')}, {counted(len(self.rise), 'link')}"
         return f"Drawing({self.kind}: {counts}{wrapping}{frames})"
 
     @property

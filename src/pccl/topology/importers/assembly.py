@@ -13,7 +13,7 @@ from pccl.topology.importers.hardware import HOP_LATENCY, PCIE_LATENCY, Gpu, nic
 from pccl.topology.importers.model import Box, Fabric, Hints, Nic, Part, Port, Wire
 from pccl.topology.machines import CUBE_MESH
 from pccl.topology.parts import Link, Switch
-from pccl.units import BytesPerSecond, Picoseconds
+from pccl.units import BytesPerSecond, Picoseconds, counted
 
 # Boxes are put together link by link, which takes about 10 kB of memory for an NPU.
 _MOST_NPUS = 20_000
@@ -115,7 +115,7 @@ def _meet(whole: Part, hints: Hints, name: str) -> None:
         others = [host for host in hosts if host not in known]
         if others:
             whole.found.append(
-                f"{_count(others, 'host')} of the fabric left out: no file is about them"
+                f"{counted(len(others), 'host')} of the fabric left out: no file is about them"
             )
         fabric.ports = [port for port in fabric.ports if port.host in known]
         whole.boxes = [known[host] for host in hosts if host in known]
@@ -303,7 +303,3 @@ def _nics_at(port: Port, box: Box, rank: dict[str, int]) -> list[Nic]:
     if any(nic.name.rstrip("0123456789") == same for nic in box.nics):
         return []
     return box.nics[place : place + 1]
-
-
-def _count(things: Sequence[object], word: str) -> str:
-    return f"{len(things):,} {word}{'' if len(things) == 1 else 's'}"

@@ -8,7 +8,7 @@ from pccl.topology.core import Topology
 from pccl.topology.importers.hardware import NS
 from pccl.topology.importers.model import Hints, Part, Source
 from pccl.topology.parts import Link, Switch
-from pccl.units import BytesPerSecond, Picoseconds
+from pccl.units import BytesPerSecond, Picoseconds, counted
 
 _MOST_NODES = 100_000
 _MOST_LINKS = 1_000_000
@@ -25,7 +25,7 @@ def read(source: Source, hints: Hints) -> Part:  # noqa: ARG001
     """Read the tree: hosts are NPUs, the rest switches."""
     head, tiers = _sections(source)
     if len(tiers) not in (2, 3) or head.get("tiers", len(tiers)) != len(tiers):
-        raise source.error(f"{len(tiers)} tiers; trees have two or three")
+        raise source.error(f"{counted(len(tiers), 'tier')}; trees have two or three")
     nodes = _get(head, "nodes", source)
     down = [_get(tier, "radix_down", source) for tier in tiers]
     up = [_get(tier, "radix_up", source) for tier in tiers[:-1]]
@@ -59,7 +59,7 @@ def read(source: Source, hints: Hints) -> Part:  # noqa: ARG001
             links += _cable(nodes + tors + agg, core, tiers[2], source) * bundle[2]
     switches = [Switch(name) for name in names]
     topology = Topology.from_links(nodes, links, switches, name=source.path.stem)
-    found = f"{nodes} hosts, {len(names)} switches in {len(tiers)} tiers"
+    found = f"{counted(nodes, 'host')}, {counted(len(names), 'switch')} in {counted(len(tiers), 'tier')}"
     return Part(topology=topology, found=[found])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pccl.topology.importers.model import Fabric, Hints, Part, Port, Source, Wire
+from pccl.units import counted
 
 _NODE = re.compile(r'^(Switch|Ca|Rt)\s+[0-9]+\s+"([SHR]-[0-9a-fA-F]+)"\s*#\s*"([^"]*)"')
 # With grouping, ports of a chassis have an outer number as well.
@@ -103,13 +104,13 @@ def _part(names: dict[str, str], cables: list[tuple[str, str, int]], source: Sou
     fabric.ports.sort(key=lambda port: (_natural(port.host), _natural(port.nic)))
     hosts = len({port.host for port in fabric.ports})
     part.found.append(
-        f"{len(fabric.switches)} switches, {hosts} hosts with {len(fabric.ports)} NICs"
+        f"{counted(len(fabric.switches), 'switch')}, {counted(hosts, 'host')} with {counted(len(fabric.ports), 'NIC')}"
     )
     if unnamed:
-        part.found.append(f"{unnamed} NICs left out: they do not tell their host")
+        part.found.append(f"{counted(unnamed, 'NIC')} left out, without the name of a host")
     if sharp:
         part.found.append(
-            f"{sharp} switches with SHARP: --set '*.multicast=yes' and '*.reduce=yes' let them be used"
+            f"{counted(sharp, 'switch')} with SHARP: --set '*.multicast=yes' and '*.reduce=yes' let SHARP be used"
         )
     return part
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from pccl.topology.documents import read_text
 from pccl.topology.importers.markup import Element, read_xml
 from pccl.topology.importers.model import Hints, Part, Source
+from pccl.units import counted
 
 # Values of `pattern` in NCCL's src/include/graph.h.
 _PATTERNS = {
@@ -68,7 +69,9 @@ def recognises(text: str) -> bool:
 def read(source: Source, hints: Hints) -> Part:  # noqa: ARG001
     """Refuse it: there are no links in it."""
     graphs = _graphs(source)
-    kinds = ", ".join(f"{graph.pattern} with {len(graph.channels)} channels" for graph in graphs)
+    kinds = ", ".join(
+        f"{graph.pattern} with {counted(len(graph.channels), 'channel')}" for graph in graphs
+    )
     raise source.error(
         f"this is what NCCL chose on a machine ({kinds}), not the machine; give the topology file of the same run, "
         "and this one to pccl compare --nccl-graph"

@@ -15,6 +15,7 @@ from pccl.topology.importers.hardware import GB, PCIE_4, Gpu, gpu_of, nic_of, sm
 from pccl.topology.importers.markup import Element, read_xml
 from pccl.topology.importers.model import Box, Hints, Part, Source, Wire
 from pccl.topology.importers.pcie import BRIDGE, CPU, GPU, NIC, Spot, add_tree
+from pccl.units import counted
 
 # PCI classes begin so: display and processing accelerators, networks, and bridges such as an NVSwitch.
 _GPU_CLASSES = ("0x03", "0x12")
@@ -180,7 +181,8 @@ def _box(host: _Host, source: Source, hints: Hints, part: Part, domain: str) -> 
     if not host.gpus:
         why = "no <gpu> and no device of class 0x0302"
         if host.unknown:
-            why += f"; {len(host.unknown)} devices have no class, and only the running machine knows what they are"
+            devices = counted(len(host.unknown), "device")
+            why += f"; {devices} without a class, and only the running machine knows of which"
         raise source.error(f"no GPU in it: {why}", host.unknown[0].line if host.unknown else None)
     if len(host.gpus) > _MOST_DEVICES:
         raise source.error(f"more than {_MOST_DEVICES:,} GPUs in one host")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from pccl.topology.importers.model import Fabric, Hints, Part, Port, Source, Wire
+from pccl.units import counted
 
 # Accounts for typing errors such as n[1-1000000000].
 _MOST_HOSTS = 20_000
@@ -111,7 +112,9 @@ class Tree:
             self._check_loop(switch)
         tops = [switch for switch in self.fabric.switches if switch not in self.above]
         hosts = len(self.switch_of)
-        part.found.append(f"{len(self.fabric.switches)} switches, {hosts} hosts")
+        part.found.append(
+            f"{counted(len(self.fabric.switches), 'switch')}, {counted(hosts, 'host')}"
+        )
         if len(tops) > 1:
             core = _CORE
             while core in self.fabric.switches:

@@ -72,7 +72,7 @@ def tpu_v5e(
     Examples
     --------
     >>> tpu_v5e(16, 16)
-    Topology('tpu-v5e:16x16': 256 NPUs, 1024 links, 50GB/s, 500ns)
+    Topology('tpu-v5e:16x16': 256 NPUs, 1,024 links, 50GB/s, 500ns)
     >>> tpu_v5e(4, 4)
     Topology('tpu-v5e:4x4': 16 NPUs, 48 links, 50GB/s, 500ns)
     """
