@@ -47,6 +47,29 @@ def test_a_narrow_terminal_has_fewer_columns_and_a_pipe_has_all():
     assert "algbw" in run("compare", *TASK).stdout
 
 
+def columns_of(text: str) -> int:
+    """Where a text ends on a terminal, of which signs of Chinese, Japanese and Korean take two columns each."""
+    return sum(2 if "\u1100" <= sign <= "\uffdc" else 1 for sign in text)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_columns_line_up_whatever_script_names_are_in(tmp_path, terminal):
+    racks = tmp_path / "racks.yaml"
+    racks.write_text(
+        "name: 北京\nnpus: [机架一, b, ラック, d]\n"
+        "links: [{src: 0, dst: 1, bandwidth: 1GB/s, latency: 1us}, {src: 2, dst: 3, bandwidth: 1GB/s, latency: 1us}]\n"
+    )
+    if terminal:
+        with Terminal("topology", racks) as window:
+            lines = shown(window)
+    else:
+        lines = run("topology", racks).stdout.splitlines()
+    # The kind of each device, and the bandwidth of each link.
+    for cell, rows in (("  NPU  ", 4), (")      1GB/s", 2)):
+        ends = [columns_of(line[: line.index(cell)]) for line in lines if cell in line]
+        assert (len(ends), len(set(ends))) == (rows, 1), lines
+
+
 @pytest.mark.parametrize(
     ("text", "brief"),
     [

@@ -232,6 +232,31 @@ def test_filters_filter(browser, name):
     assert browser.run(f"document.getElementById('{name}').value") == "-1"
 
 
+def test_members_of_groups_have_their_colours(browser):
+    """The first row and the last have those of their chunks, all else has none; a chosen group stands out by itself."""
+
+    def colour(device):
+        # Between the number in the middle and the rim.
+        x, y = centre_of_device(browser, device)
+        return browser.run(
+            "(() => { const canvas = document.getElementById('network'), box = canvas.getBoundingClientRect();"
+            "const ratio = canvas.width / box.width, copy = document.createElement('canvas');"
+            "const pen = copy.getContext('2d', { willReadFrequently: true });"
+            f"pen.drawImage(canvas, -ratio * ({x} - box.left), -ratio * ({y} - box.top - 9));"
+            "return [...pen.getImageData(0, 0, 1, 1).data] })()"
+        )
+
+    choose(browser, "time", 0)
+    first, outside, last = (colour(device) for device in (3, 27, 60))
+    assert first == [245, 217, 153, 255]
+    assert outside == [255, 255, 255, 255]
+    assert last == [187, 225, 246, 255]
+    choose(browser, "group", 1)
+    assert colour(3) == outside
+    assert colour(60) == [11, 92, 173, 255]
+    assert "NPUs have the colour of their groups" in text(browser, "keys")
+
+
 def test_filters_join(browser):
     choose(browser, "group", 0)
     choose(browser, "collective", 1)

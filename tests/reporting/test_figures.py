@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import runpy
 import subprocess
@@ -370,6 +371,31 @@ def test_long_names_are_shortened(tmp_path, kind):
     assert float(picture.root.get("width").removesuffix("pt")) < 800
     assert max(map(len, picture.texts)) < 150
     assert any("x…" in text for text in picture.texts)
+
+
+def test_names_in_any_script_get_a_font_that_has_them(tmp_path, monkeypatch):
+    """A font of Chinese is used where there is one, but not named in an SVG, which is the same on every machine."""
+    pair = [Link(0, 1, "1GB/s", "1us"), Link(1, 0, "1GB/s", "1us")]
+    network = Topology.from_links(2, pair, name="北京 ラック")
+    asked = []
+    manager = matplotlib.font_manager.fontManager
+    find = manager._find_fonts_by_props
+
+    def noted(properties, *arguments, **options):
+        asked.append(properties.get_family())
+        return find(properties, *arguments, **options)
+
+    monkeypatch.setattr(manager, "_find_fonts_by_props", noted)
+    [plain] = [font for font in manager.ttflist if font.fname.endswith("/DejaVuSansMono.ttf")][:1]
+    chinese = dataclasses.replace(plain, name="Noto Sans CJK SC")
+    monkeypatch.setattr(manager, "ttflist", [*manager.ttflist, chinese])
+    plot(network, "topology", tmp_path / "rack.png")
+    assert {tuple(family) for family in asked} == {
+        ("DejaVu Sans", "Noto Sans CJK SC", "sans-serif")
+    }
+    written = plot(network, "topology", tmp_path / "rack.svg").read_text(encoding="utf-8")
+    assert "北京 ラック" in written
+    assert "CJK" not in written
 
 
 def test_the_legend_says_how_many_groups_it_leaves_out(drawn):

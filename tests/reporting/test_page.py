@@ -17,6 +17,7 @@ import pccl
 from pccl.analysis import comparison
 from pccl.reporting.page.commands import commands
 from pccl.reporting.page.data import load_over_time, pack, sample
+from pccl.units import time_text
 from tests.algorithm.examples import LINE, schedule
 from tests.end_to_end.program import pccl as program
 from tests.end_to_end.program import refused
@@ -93,7 +94,7 @@ def test_structure_for_those_who_listen(outline):
         for key in ("aria-labelledby", "aria-describedby", "for"):
             assert set((tag.get(key) or "").split()) <= set(names)
         assert (tag.get("href") or "#").removeprefix("#") in [*names, ""]
-    assert len(outline.of("table")) == len(outline.of("caption")) == 4
+    assert len(outline.of("table")) == len(outline.of("caption")) == 5
 
 
 def test_the_text_says_what_was_asked_and_found(outline):
@@ -132,6 +133,34 @@ def test_names_that_try_to_be_html_stay_text():
     assert "<img" not in text
     assert pages.HOSTILE in Outline(text).text
     assert pages.contents(pages.page("hostile"))[0]["devices"][0] == f"NPU 0 ({pages.HOSTILE})"
+
+
+def test_each_of_several_collectives_has_a_bar(outline):
+    """From its first transfer to its last, and a mark where it would be done at the earliest if it were alone."""
+    rows = pccl.each_collective(pages.two_groups())
+    whole = int(pages.two_groups().duration)
+    bars = [tag["style"] for tag in outline.of("span") if tag.get("class") == "under-way"]
+    marks = [tag["style"] for tag in outline.of("span") if tag.get("class") == "mark"]
+    for number, row in enumerate(rows):
+        share = 100 * (int(row.finish) - int(row.begin)) / whole
+        assert f"width:{share:.2f}%;background:var(--colour-{number})" in bars[number]
+        assert marks[number] == f"left:{100 * int(row.bound) / whole:.2f}%"
+        assert time_text(int(row.finish)) in outline.text
+    assert len(bars) == len(marks) == len(rows)
+    alone = Outline(pages.page("unequal").read_text(encoding="utf-8"))
+    assert "under way</caption>" not in alone.text
+    assert [tag for tag in alone.of("section") if tag["id"] == "gantt"] == []
+
+
+def test_long_names_are_shortened(tmp_path):
+    pair = [pccl.Link(0, 1, "1GB/s", "1us"), pccl.Link(1, 0, "1GB/s", "1us")]
+    network = pccl.Topology.from_links(["n" * 20_000, "b"], pair, name="x" * 20_000)
+    algorithm = pccl.synthesize(network, pccl.AllGather("2MiB", chunks=1))
+    pccl.report(algorithm, tmp_path / "page.html", baselines=False, source="plan.pccl")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "n" * 101 not in text
+    assert len(re.findall("x{101,}", text)) == 1  # where the network is described in full
+    assert "x…" in text
 
 
 def test_a_large_page_says_what_is_a_sample():

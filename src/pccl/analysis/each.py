@@ -22,6 +22,8 @@ class CollectiveRow:
     ----------
     collective
         Which one.
+    begin
+        When its first transfer starts.
     finish
         When the last of its chunks arrives.
     algorithm_bandwidth, bus_bandwidth
@@ -33,6 +35,7 @@ class CollectiveRow:
     """
 
     collective: Collective
+    begin: Picoseconds
     finish: Picoseconds
     algorithm_bandwidth: float
     bus_bandwidth: float
@@ -40,8 +43,8 @@ class CollectiveRow:
     relayed: int
 
 
-def each_collective(algorithm: Algorithm) -> tuple[CollectiveRow, ...]:
-    """Return what becomes of each of the collectives that an algorithm is for.
+def each_collective(algorithm: Algorithm, most: int | None = None) -> tuple[CollectiveRow, ...]:
+    """Return what becomes of each of the collectives that an algorithm is for, or of so many of the first.
 
     Examples
     --------
@@ -56,8 +59,10 @@ def each_collective(algorithm: Algorithm) -> tuple[CollectiveRow, ...]:
     of = algorithm.conditions.collective[t.chunk]
     known: dict[tuple[object, ...], Picoseconds] = {}
     rows = []
-    for number, collective in enumerate(algorithm.collectives):
+    for number, collective in enumerate(algorithm.collectives[:most]):
         own = np.flatnonzero(of == number)
+        # What sends nothing begins and is done at once.
+        begin = Picoseconds(t.start[own].min()) if len(own) else Picoseconds(0)
         finish = Picoseconds(t.arrival[own].max(initial=0))
         members = collective.members(topology.npus)
         outside = (topology.kind[t.dst[own]] == NPU) & ~np.isin(t.dst[own], members)
@@ -66,7 +71,6 @@ def each_collective(algorithm: Algorithm) -> tuple[CollectiveRow, ...]:
         if key not in known:
             known[key] = lower_bound(topology, collective, quick=True).value
         rate, bus = bandwidths(collective, len(members), finish)
-        rows.append(
-            CollectiveRow(collective, finish, rate, bus, known[key], int(np.count_nonzero(outside)))
-        )
+        relayed = int(np.count_nonzero(outside))
+        rows.append(CollectiveRow(collective, begin, finish, rate, bus, known[key], relayed))
     return tuple(rows)

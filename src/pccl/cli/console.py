@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -52,8 +53,8 @@ def print_line(text: str) -> None:
 def print_facts(facts: Mapping[str, str]) -> None:
     """Print names and texts in two columns; further lines of a text are indented already."""
     # As wide everywhere, so that texts of several commands line up below each other.
-    width = max(12, *map(len, facts))
-    lines = [(f"{name:<{width}} ", _clean(text)) for name, text in facts.items()]
+    width = max(12, *map(_width, facts))
+    lines = [(f"{_padded(name, width)} ", _clean(text)) for name, text in facts.items()]
     if not sys.stdout.isatty():
         for line in lines:
             click.echo("".join(line))
@@ -96,7 +97,9 @@ def print_table(
     cells = [[_clean(str(cell)) for cell in row] for row in rows]
     columns, cells = _without_spare(columns, cells, spare, console.width)
     names = [name for name in columns if not name.startswith(">")]
-    widths = [max(map(len, (name, *column))) for name, *column in zip(columns, *cells, strict=True)]
+    widths = [
+        max(map(_width, (name, *column))) for name, *column in zip(columns, *cells, strict=True)
+    ]
     # Two signs between columns. If that is too wide, headers are broken before numbers are.
     is_narrow = sum(widths) + 2 * len(widths) > console.width
     for i, name in enumerate(columns):
@@ -107,7 +110,7 @@ def print_table(
         table.add_column(
             header.replace(" ", "\n") if is_narrow and keeps_width else header,
             justify="left" if name in names else "right",
-            min_width=max(map(len, words), default=0) if keeps_width else None,
+            min_width=max(map(_width, words), default=0) if keeps_width else None,
         )
     for row in cells:
         table.add_row(*row)
@@ -124,7 +127,7 @@ def _without_spare(
         # Words of a header stand below one another where that saves room.
         least = [
             max(
-                len(text)
+                _width(text)
                 for text in (*columns[i].lstrip(">").split(), *(row[i] for row in cells), "")
             )
             for i in kept
@@ -286,18 +289,43 @@ def _console() -> Any:
 def _print_plain(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Columns as wide as their widest cell so far, so that even a very long table starts at once."""
     names = [name.removeprefix(">") for name in columns]
-    widths = [len(name) for name in names]
+    widths = [_width(name) for name in names]
     signs = [">" if name.startswith(">") else "<" for name in columns]
     remaining = iter(rows)
     header = [names]
     # Blocks keep the memory small and the first lines quick; a later block may be wider.
     while block := [[_clean(str(cell)) for cell in row] for row in islice(remaining, _BLOCK)]:
         for i, cells in enumerate(zip(*block, strict=True)):
-            widths[i] = max(widths[i], *map(len, cells))
+            widths[i] = max(widths[i], *map(_width, cells))
         for row in header + block:
             layout = zip(row, signs, widths, strict=True)
-            click.echo("  ".join(f"{cell:{sign}{width}}" for cell, sign, width in layout).rstrip())
+            click.echo(
+                "  ".join(_padded(cell, width, sign) for cell, sign, width in layout).rstrip()
+            )
         header = []
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes: signs of Chinese, Japanese and Korean take two.
+
+    Examples
+    --------
+    >>> _width("ring"), _width("机架"), _width("e\N{COMBINING ACUTE ACCENT}")
+    (4, 4, 1)
+    """
+    # Nearly always, and much quicker.
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1
+        for sign in text
+    )
+
+
+def _padded(text: str, width: int, sign: str = "<") -> str:
+    """The text with blanks on its right, or with ``>`` on its left, up to a width on the terminal."""
+    blanks = " " * (width - _width(text))
+    return blanks + text if sign == ">" else text + blanks
 
 
 def _clean(text: str) -> str:

@@ -21,7 +21,7 @@ _PANELS = 3
 def plot_diagnosis(diagnosis: Diagnosis, path: str | Path) -> Path:
     """Draw time over sizes, for the first logs of a diagnosis, and write it to a file."""
     file = Path(path)
-    with style.own_settings():
+    with style.own_settings(file.suffix):
         style.save(draw(diagnosis), file)
     return file
 

@@ -19,9 +19,7 @@ _LONGEST = 34
 
 def collectives(algorithm: Algorithm) -> Figure:
     """Draw from when to when each collective is under way, when it is done, and when it could be if it were alone."""
-    rows = each_collective(algorithm)[:_MOST_ROWS]
-    t = algorithm.transfers
-    of = algorithm.conditions.collective[t.chunk]
+    rows = each_collective(algorithm, _MOST_ROWS)
     kinds = list(dict.fromkeys(row.collective.kind for row in rows))
     colours = {kind: style.colour_of(number) for number, kind in enumerate(kinds)}
     handles = [style.handle(kind, colour, "s") for kind, colour in colours.items()]
@@ -40,7 +38,7 @@ def collectives(algorithm: Algorithm) -> Figure:
         bottom=0.55,
     )
     for place, row in enumerate(rows):
-        begin = int(t.start[of == place].min(initial=int(row.finish)))
+        begin = int(row.begin)
         finish = int(row.finish)
         paper.axes.barh(
             place,

@@ -144,7 +144,7 @@ def plot(
     # Saving too: some settings count only when the file is written.
     if figure.searches:
         options["progress"] = progress
-    with style.own_settings():
+    with style.own_settings(file.suffix):
         style.save(draw(subject, **options), file)
     return file
 

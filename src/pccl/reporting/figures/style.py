@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.style
+from matplotlib import font_manager
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -33,8 +34,14 @@ TEXT = 8.0
 _LONGEST_NAME = 48
 _LONGEST_LINE = 140
 
+_FONT = "DejaVu Sans"
+# What systems have for the signs of Chinese, Japanese and Korean, which our own font has not.
+_EAST_ASIAN = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR",
+    "Source Han Sans SC", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback", "Unifont",
+    "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic",
+)  # fmt: skip
 _SETTINGS: dict[str, Any] = {
-    "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": TEXT,
     # Texts stay texts, which can be searched for; ids do not change from run to run.
     "svg.fonttype": "none",
@@ -50,12 +57,23 @@ _WITHOUT_DATE = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png":
 
 
 @contextmanager
-def own_settings() -> Iterator[None]:
-    """Use our settings instead of those of the user, which come back afterwards."""
-    with warnings.catch_warnings(), matplotlib.style.context(["default", _SETTINGS]):
-        # Names may be in any script.
+def own_settings(suffix: str = ".svg") -> Iterator[None]:
+    """Use our settings for such a file instead of those of the user, which come back afterwards."""
+    settings = _SETTINGS | {"font.family": _families(suffix)}
+    with warnings.catch_warnings(), matplotlib.style.context(["default", settings]):
+        # Names may be in any script, also in one that no font here has.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
+
+
+def _families(suffix: str) -> list[str]:
+    """Return the fonts of which the first that has a sign draws it."""
+    there: list[str] = []
+    # What shows an SVG looks for a font itself; so the file is the same on every machine.
+    if suffix != ".svg":
+        installed = {font.name for font in font_manager.fontManager.ttflist}
+        there = [name for name in _EAST_ASIAN if name in installed]
+    return [_FONT, *there, "sans-serif"]
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 
 from pccl._arrays import Column, Indices, largest
 from pccl.algorithm import Algorithm
-from pccl.analysis import Comparison, ComparisonRow
-from pccl.reporting.page.data import Load, Sample, chunk_finish
+from pccl.analysis import Comparison, ComparisonRow, each_collective
+from pccl.reporting.groups import shortened
+from pccl.reporting.page.data import LONGEST_NAME, Load, Sample, chunk_finish
+from pccl.topology import Topology
 from pccl.units import BytesPerSecond, Picoseconds, time_text
 
 # Collectives that are listed.
 _SHOWN = 12
+# Collectives that have a bar.
+_MOST_BARS = 48
+# Colours of the style sheet, after which they repeat.
+_COLOURS = 8
 # Worst links and latest chunks.
 _LISTED = 20
 _TENTHS = 10
@@ -25,7 +32,7 @@ def title(algorithm: Algorithm) -> str:
     """What the page is about."""
     *kinds, last = dict.fromkeys(collective.kind for collective in algorithm.collectives)
     text = " and ".join(filter(None, [", ".join(kinds), last]))
-    return f"{text} on {algorithm.topology.name}"
+    return f"{text} on {shortened(algorithm.topology.name, LONGEST_NAME)}"
 
 
 def asked(algorithm: Algorithm) -> str:
@@ -109,14 +116,44 @@ def rivals(comparison: Comparison) -> str:
     return _table("Time, beside baselines and the bound", names, lines, end=_BAR.format(""))
 
 
+def gantt(algorithm: Algorithm) -> str:
+    """From when to when each of several collectives is under way, beside what it would take alone; nothing for one."""
+    if len(algorithm.collectives) < 2:
+        return ""
+    rows = each_collective(algorithm, _MOST_BARS)
+    whole = max(int(algorithm.duration), 1)
+    lines = []
+    for number, row in enumerate(rows):
+        begin = 100 * int(row.begin) / whole
+        width = 100 * (int(row.finish) - int(row.begin)) / whole
+        bound = 100 * min(int(row.bound), whole) / whole
+        # In the colour of its chunks.
+        colour = f"var(--colour-{number % _COLOURS})"
+        bar = f'<span class="under-way" style="left:{begin:.2f}%;width:{width:.2f}%;background:{colour}"></span>'
+        mark = f'<span class="mark" style="left:{bound:.2f}%"></span>'
+        times = [time_text(int(time)) for time in (row.begin, row.finish, row.bound)]
+        head = escape(f"{number}: {row.collective}")
+        cell = f'<td class="bar gantt" aria-hidden="true"><div>{bar}{mark}</div></td>'
+        lines.append(_row(head, times) + cell)
+    names = ("Collective", "Begins", "Done", "Bound, alone")
+    table = _table("When collectives are under way", names, lines, end=_BAR.format(""))
+    more = len(algorithm.collectives) - len(rows)
+    note = f"<p class=note>The first {len(rows)}; {more:,} more are not shown.</p>" if more else ""
+    return (
+        '<section id="gantt" aria-labelledby="gantt-title"><h2 id="gantt-title">Collectives over time</h2>'
+        f'<div class="scroll">{table}</div>{note}'
+        '<p class="note">A line in a bar is where its bound is, if it had the network for itself.</p></section>'
+    )
+
+
 def busiest_links(algorithm: Algorithm) -> str:
     """The links that are held longest."""
     topology = algorithm.topology
     shares = algorithm.utilization
     rows = {
         link: (
-            topology.device_text(topology.src[link]),
-            topology.device_text(topology.dst[link]),
+            _device(topology, topology.src[link]),
+            _device(topology, topology.dst[link]),
             f"{shares[link]:.1%}",
             str(BytesPerSecond(topology.bandwidth[link])),
             str(Picoseconds(topology.latency[link])),
@@ -199,8 +236,12 @@ def _rival(comparison: Comparison, row: ComparisonRow, longest: int) -> str:
 
 def _ends(algorithm: Algorithm, devices: Indices) -> str:
     if len(devices) == 1:
-        return algorithm.topology.device_text(int(devices[0]))
+        return _device(algorithm.topology, devices[0])
     return f"{len(devices)} NPUs" if len(devices) else "nobody else"
+
+
+def _device(topology: Topology, device: Any) -> str:
+    return shortened(topology.device_text(int(device)), LONGEST_NAME)
 
 
 def _numbered_table(

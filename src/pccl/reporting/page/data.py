@@ -34,6 +34,8 @@ LATEST = 20
 # Starts are counted in ticks that fit 32 bits.
 _TICKS = 2**32 - 1
 _LONGEST_GROUP = 60
+# Characters of the name of a network or a device that there is room for.
+LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +180,10 @@ def page_data(
         "extent": drawing.extent,
         "frames": [astuple(frame) for frame in drawing.frames],
         "lost": list(lost_cables(topology)),
-        "devices": [topology.device_text(device) for device in range(topology.num_devices)],
+        "devices": [
+            shortened(topology.device_text(device), LONGEST_NAME)
+            for device in range(topology.num_devices)
+        ],
         "bandwidths": [str(BytesPerSecond(rate)) for rate in rates.tolist()],
         "latencies": [str(Picoseconds(latency)) for latency in latencies.tolist()],
         "latency": latencies.tolist(),

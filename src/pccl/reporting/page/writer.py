@@ -114,6 +114,7 @@ def _page(comparison: Comparison, shown: Sample, verified: bool, source: str | P
         found=content.found(comparison),
         rivals=content.rivals(comparison),
         left_out=content.left_out(comparison),
+        gantt=content.gantt(algorithm),
         usage=content.usage(algorithm, load.curve),
         links=content.busiest_links(algorithm),
         chunks=content.last_chunks(algorithm),

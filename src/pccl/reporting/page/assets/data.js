@@ -43,6 +43,7 @@ function deriveColumns() {
   }
   data.order = Uint32Array.from({ length: count }, (_, i) => i).sort((a, b) => data.begin[a] - data.begin[b]);
   data.member = groupMembers();
+  data.tints = tintsOf();
 }
 
 function groupMembers() {

@@ -2,18 +2,25 @@
 
 const LIGHT = ["#dde2e9", "#a6c8e4", "#5a9bd4", "#2467b0", "#4b2c83", "#35103f"];
 const DARK = ["#2a313b", "#2f4b8a", "#7a4fb0", "#c9528f", "#f58a5b", "#ffe08a"];
-// Told apart by people of all kinds of colour vision, after Okabe and Ito.
-const COLOURS = ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#999999"];
+// Told apart by people of all kinds of colour vision, after Okabe and Ito; the style sheet has them.
+const COLOURS = Array.from({ length: 8 }, (_, k) => cssColour(`colour-${k}`));
+// How much of the colour of its process group an NPU has.
+const TINT = 0.4;
 const LEVELS = 16;
 const NPU = 0, ABSENT = 2;
 
 let theme = {};
 
+function cssColour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
 function readTheme() {
-  const style = getComputedStyle(document.documentElement);
   for (const name of ["page", "line", "text", "soft", "accent", "idle", "device", "device-line", "member"]) {
-    theme[name] = style.getPropertyValue(`--${name}`).trim();
+    theme[name] = cssColour(name);
   }
+  const device = channels(theme.device);
+  theme.tints = COLOURS.map((colour) => `rgb(${channels(colour).map((value, c) => Math.round(TINT * value + (1 - TINT) * device[c])).join()})`);
   const stops = (matchMedia("(prefers-color-scheme: dark)").matches ? DARK : LIGHT).map(channels);
   theme.ramp = Array.from({ length: 256 }, (_, level) => {
     const place = level / 255 * (stops.length - 1), below = Math.min(stops.length - 2, Math.floor(place));
@@ -165,6 +172,26 @@ function trace(pen, link) {
   pen.bezierCurveTo(c[k + 2], c[k + 3], c[k + 4], c[k + 5], c[k + 6], c[k + 7]);
 }
 
+// Per device: the numbers of the colours of its process groups, which are those of their first collectives. Where all
+// devices are in one group, a colour would say nothing.
+function tintsOf() {
+  const groups = report.groups.map((_, group) => report.group.indexOf(group) % COLOURS.length);
+  const everybody = data.member.length === 1 && data.member[0].size === data.kind.filter((kind) => kind === NPU).length;
+  return Array.from(data.kind, (_, device) => everybody ? [] : groups.filter((_, group) => data.member[group].has(device)).slice(0, 4));
+}
+
+// Equal slices, from the top on.
+function fillSlices(pen, x, y, r, colours) {
+  colours.forEach((colour, k) => {
+    const angle = (part) => 2 * Math.PI * part / colours.length - Math.PI / 2;
+    pen.beginPath();
+    if (colours.length > 1) pen.moveTo(x, y);
+    pen.arc(x, y, r, angle(k), angle(k + 1));
+    pen.fillStyle = theme.tints[colour];
+    pen.fill();
+  });
+}
+
 function drawDevices(pen, scale, chosen) {
   const members = filter.group >= 0 ? data.member[filter.group] : null, r = report.radius, named = r * scale >= 9;
   const ends = filter.chunk >= 0 ? [data.source[filter.chunk], data.destination[filter.chunk]] : [];
@@ -183,6 +210,11 @@ function drawDevices(pen, scale, chosen) {
     }
     pen.fillStyle = filled ? theme.member : theme.device;
     pen.fill();
+    if (npu && members === null && data.tints[device].length) {
+      fillSlices(pen, x, y, r, data.tints[device]);
+      pen.beginPath();
+      pen.arc(x, y, r, 0, 2 * Math.PI);
+    }
     stroke(pen, picked ? theme.accent : theme["device-line"], (picked ? 4 : Math.min(1.5, r * scale * 0.2)) / scale);
     if (!named) continue;
     pen.fillStyle = filled ? theme.page : theme.text;

@@ -268,6 +268,7 @@ function drawLegend() {
   }
   const shown = report.collectives.slice(0, COLOURS.length).map((text, k) => key(COLOURS[k], `chunks of ${k}: ${text.split(" ")[0]}`));
   if (report.collectives.length > COLOURS.length) shown.push(document.createTextNode("colours repeat"));
+  if (data.tints.some((colours) => colours.length)) shown.push(document.createTextNode("NPUs have the colour of their groups, outsiders none"));
   if (data.reduce.includes(1)) shown.push(key("transparent", "partial sums are squares", "square"));
   find("keys").replaceChildren(...shown);
 }
