@@ -15,6 +15,7 @@ from pccl.cli.console import (
     print_table,
     watching,
 )
+from pccl.cli.networks import network_options, read_network
 from pccl.cli.options import FILE, command, json_option, option, quiet_option
 from pccl.reporting.figures import SUFFIXES
 
@@ -32,6 +33,7 @@ _SPARE = ("because of", ">busbw GB/s", ">of NCCL", "run")
     "pccl doctor all_reduce.log --topology h100:4",
     "pccl doctor allreduce.log alltoall.log -t h100:4 --figure doctor.svg",
     "pccl doctor box*.log -t a100:8 --hosts node1,node2,node3 --json",
+    "pccl doctor all_reduce.log -t h100:4 --without npu5:rail5 --set 'rail0.bandwidth=25GB/s'",
     then="A file may hold several tables. The more runs, in the more groups, the better a fault is found: "
     "see docs/doctor.md.",
 )
@@ -44,6 +46,7 @@ _SPARE = ("because of", ">busbw GB/s", ">of NCCL", "run")
     multiple=True,
 )
 @option("--hosts NAMES", "Hosts in the order of the boxes: node1,node2. Default: by name.")
+@network_options
 @option("--figure FILE", f"Draw time over sizes: {', '.join(SUFFIXES)}.")
 @json_option
 @quiet_option
@@ -56,20 +59,21 @@ def doctor(
     figure: Path | None,
     as_json: bool,
     quiet: bool,
+    **flags: Any,
 ) -> None:
     """Say how good the times in a LOG of nccl-tests or rccl-tests are, and what looks wrong.
 
     Beside what was measured stands what the best of NCCL's algorithms takes in our model, and what no algorithm can
-    beat. Then one fault after another is tried: a slow or missing NIC, NVLinks, a link, or a box.
+    beat. Then one fault after another is tried: a slow or missing NIC, NVLinks, a link, or a box. What is known to be
+    wrong goes into the network, with --without and --set.
     """
     if figure is not None:
         check_writable(figure, SUFFIXES, "a figure")
     from pccl.collective import parse_group
     from pccl.doctor import diagnose, read_logs
     from pccl.spec import normal_kind
-    from pccl.topology import parse_topology
 
-    network = parse_topology(topology)
+    network, _ = read_network(topology, flags)
     logs = [log for file in files for log in read_logs(file)]
     with watching(quiet) as watch:
         found = diagnose(
@@ -128,6 +132,7 @@ def _document(found: Diagnosis) -> dict[str, Any]:
         {
             "log": row.log,
             "collective": row.kind,
+            "npus": row.npus,
             "size": int(row.size),
             "measured_ps": int(row.measured),
             "busbw": row.bandwidth,
@@ -139,11 +144,13 @@ def _document(found: Diagnosis) -> dict[str, Any]:
         }
         for row in found.rows
     ]
+    further = found.advice.runs if found.advice else ()
     return {
         "topology": found.topology.name,
         "healthy": found.healthy,
         "verdict": found.verdict,
-        "advice": found.advice,
+        "advice": str(found.advice or ""),
+        "further_runs": [{"collective": run.kind, "group": list(run.group)} for run in further],
         "causes": causes,
         "healthy_score": round(found.healthy_score, 3),
         "rows": rows,

@@ -13,13 +13,17 @@ from pccl.algorithm import Algorithm
 from pccl.analysis import baselines, simulate
 from pccl.bounds import Bound, lower_bound
 from pccl.collective import COLLECTIVES, Collective
-from pccl.doctor.faults import Fault
+from pccl.doctor.faults import Fault, faults_of
 from pccl.errors import PcclError
 from pccl.topology import Topology
 from pccl.units import Bytes
 
 # How many times slower a fault is tried; between them, times are interpolated.
 FACTORS = (1.0, 1.5, 2.5, 8.0)
+# NCCL does not treat all NPUs alike, even where the network does: so many of those that look alike are tried.
+REPRESENTATIVES = 4
+# Transfers in plans of which only one is made anew.
+LONG = 10_000
 Progress = Callable[[int, int, str], None]
 T = TypeVar("T")
 
@@ -46,6 +50,7 @@ class Expectation:
     plans: dict[tuple[str, tuple[int, ...], int], Algorithm] = field(default_factory=dict)
     bounds: dict[tuple[str, tuple[int, ...], int], Bound] = field(default_factory=dict)
     used: dict[tuple[str, tuple[int, ...], int], set[int]] = field(default_factory=dict)
+    alike: dict[Run, dict[tuple[int, ...], list[Fault]]] = field(default_factory=dict)
     curves: dict[tuple[Run, tuple[int, ...], float], Floats] = field(default_factory=dict)
 
     def plan(self, run: Run, size: int) -> Algorithm:
@@ -68,11 +73,12 @@ class Expectation:
 
     def slow(self, run: Run, fault: Fault, factor: float) -> Floats:
         """Seconds at each size, if a fault makes links slower, of which NCCL knows nothing."""
-        if factor == 1 or not self._uses(run, fault):
+        tried = self.stand_in(run, fault)
+        if factor == 1 or tried is None:
             return self.healthy(run)
-        key = (run, fault.links, factor)
+        key = (run, tried.links, factor)
         if key not in self.curves:
-            world = fault.slowed(self.topology, factor)
+            world = tried.slowed(self.topology, factor)
             times = [
                 int(simulate(self.plan(run, size), "fifo", topology=world).finish)
                 for size in run.sizes
@@ -82,22 +88,47 @@ class Expectation:
 
     def missing(self, run: Run, fault: Fault) -> Floats | None:
         """Seconds at each size, if links are gone and NCCL does without them; None if it cannot."""
-        if not self._uses(run, fault):
+        tried = self.stand_in(run, fault, gone=True)
+        if tried is None:
             return self.healthy(run)
-        key = (run, fault.links, np.inf)
+        key = (run, tried.links, np.inf)
         if key not in self.curves:
             try:
-                left = self.topology.without(links=fault.links)
+                left = self.topology.without(links=tried.links)
                 plans = [best_of_nccl(left, run.collective(size)) for size in run.sizes]
             except PcclError:
                 return None
             self.curves[key] = np.array([int(plan.duration) for plan in plans]) / 1e12
         return self.curves[key]
 
-    def _uses(self, run: Run, fault: Fault) -> bool:
-        """Whether anything of a run goes over the links of a fault."""
-        links = set(fault.links)
-        return any(not links.isdisjoint(self._used(run, size)) for size in run.sizes)
+    def stand_in(self, run: Run, fault: Fault, *, gone: bool = False) -> Fault | None:
+        """The fault to simulate for this one: a few stand for all that look alike in this run alone.
+
+        None if nothing of the run goes over the links of the fault.
+        """
+        if run not in self.alike:
+            self.alike[run] = self._alike(run)
+        alike = self.alike[run].get(fault.links)
+        if alike is None:
+            return None
+        place = [other.links for other in alike].index(fault.links)
+        # What is gone makes NCCL plan anew, which takes long if plans are large.
+        most = 1 if gone and self.length(run) > LONG else REPRESENTATIVES
+        nearest = min(spread(range(len(alike)), most), key=lambda other: abs(other - place))
+        return alike[nearest]
+
+    def length(self, run: Run) -> int:
+        """How many transfers plans for a run have: the more, the longer it takes to plan and to simulate."""
+        return sum(len(self.plan(run, size).transfers) for size in run.sizes)
+
+    def _alike(self, run: Run) -> dict[tuple[int, ...], list[Fault]]:
+        """All that look like it in this run alone, by the links of a fault; faults that the run meets."""
+        used = set().union(*(self._used(run, size) for size in run.sizes))
+        classes: dict[int, list[Fault]] = {}
+        for fault in faults_of(self.topology, [run.group]):
+            if not used.isdisjoint(fault.links):
+                classes.setdefault(fault.colour, []).append(fault)
+        return {fault.links: alike for alike in classes.values() for fault in alike}
 
     def _used(self, run: Run, size: int) -> set[int]:
         key = (run.kind, run.group, size)

@@ -16,7 +16,7 @@ from pccl._arrays import Ints
 from pccl.topology import Topology
 
 # Two kinds of links this far apart are those inside of boxes, and those between them.
-_FAR_APART = 2.0
+_FAR_APART = 1.2
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Fault:
 
 
 def boxes_of(topology: Topology) -> list[list[int]]:
-    """The devices of each box: what is joined by fast links alone, if that leaves equal parts; else one box.
+    """The devices of each box: what fast links alone join, if that leaves parts of about one size; else one box.
 
     Examples
     --------
@@ -60,18 +60,18 @@ def boxes_of(topology: Topology) -> list[list[int]]:
     >>> len(boxes_of(parse_topology("ring:8")))
     1
     """
-    everyone = [np.flatnonzero(topology.kind >= 0).tolist()]
     rates = np.unique(topology.bandwidth)
-    if len(rates) < 2 or rates[-1] < _FAR_APART * rates[0]:
-        return everyone
-    fast = topology.bandwidth > rates[0]
-    parts = _joined(topology.num_devices, topology.src[fast], topology.dst[fast])
     npus = set(topology.npus.tolist())
-    boxes = [part for part in parts if npus & set(part)]
-    counts = {len(npus & set(box)) for box in boxes}
-    if len(boxes) < 2 or len(counts) > 1 or counts == {1}:
-        return everyone
-    return boxes
+    # The slowest links may be slower than all NICs: one that is known to be slow.
+    for rate in rates[_FAR_APART * rates <= rates[-1:]]:
+        fast = topology.bandwidth > rate
+        parts = _joined(topology.num_devices, topology.src[fast], topology.dst[fast])
+        boxes = [part for part in parts if npus & set(part)]
+        counts = [len(npus & set(box)) for box in boxes]
+        # Some NPUs may be gone, but not most of a box.
+        if len(boxes) > 1 and 1 < max(counts) <= 2 * min(counts):
+            return boxes
+    return [np.flatnonzero(topology.kind >= 0).tolist()]
 
 
 def _joined(count: int, src: Ints, dst: Ints) -> list[list[int]]:
