@@ -16,7 +16,7 @@ from pccl._arrays import Bools, Ints, inverse, offsets_by_owner
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.ordering import sorted_events
-from pccl.formats.mscclpp.joining_kernels import NONE, Room, Runs, Scratch, Waits, join
+from pccl.formats.mscclpp.joining_kernels import NONE, Late, Room, Runs, Scratch, Waits, join
 
 # Messages that share a signal, at most.
 MOST = 16
@@ -142,6 +142,7 @@ class Batches:
             leave=leave,
             land=land,
             use=use[len(everything) :],
+            travel=land - leave,
             waits=is_message & needs[: len(everything)],
             tells=is_message & followed[len(everything) :],
             staged=staged,
@@ -159,10 +160,11 @@ class Batches:
             offsets_by_owner(then, len(time)),
             first[np.argsort(then, kind="stable")],
         )
-        keys, items, stack = np.empty((3, len(time)), np.int64)
-        mark = np.zeros(len(time) + len(everything), np.int64)
+        keys, items, late_keys, late_items, stack = np.empty((5, len(time)), np.int64)
+        late = Late(late_keys, late_items, np.zeros(len(time), np.bool_))
+        mark = np.zeros(len(time), np.int64)
         limits = Room(self.src, self.dst, self.port, load.copy(), room)
-        join(waits, runs, limits, Scratch(keys, items, stack, mark), MOST)
+        join(waits, runs, limits, Scratch(keys, items, late, stack, mark), MOST)
         return runs.of[:count]
 
     def _behind(self) -> Ints:

@@ -42,6 +42,8 @@ class Runs(NamedTuple):
         When the last of its messages may leave, and when it does.
     land, use
         When the last of its messages is there, and when the first of them is needed.
+    travel
+        How long after it has left the last of its messages is there at the earliest.
     waits, tells, staged
         Whether its sender waits for somebody, its receiver tells somebody, and something lands in scratch.
     holds, queues
@@ -58,6 +60,7 @@ class Runs(NamedTuple):
     leave: Ints
     land: Ints
     use: Ints
+    travel: Ints
     waits: Bools
     tells: Bools
     staged: Bools
@@ -80,11 +83,20 @@ class Room(NamedTuple):
     room: Ints
 
 
-class Scratch(NamedTuple):
-    """Arrays to work with: a heap, a stack, and marks of the events and runs that were seen."""
+class Late(NamedTuple):
+    """Events that have become later, as a heap, and whether an event is in it."""
 
     keys: Ints
     items: Ints
+    waiting: Bools
+
+
+class Scratch(NamedTuple):
+    """Arrays to work with: a heap of runs, one of late events, a stack, and marks of the events that were seen."""
+
+    keys: Ints
+    items: Ints
+    late: Late
     stack: Ints
     mark: Ints
 
@@ -158,8 +170,10 @@ def saved(runs: Runs, room: Room, run: int, other: int) -> tuple[int, int]:
 @inlined
 def unite(runs: Runs, run: int, other: int) -> None:
     """Put the messages of another run behind those of a run."""
+    there = max(runs.leave[run] + runs.travel[run], runs.leave[other] + runs.travel[other])
     runs.ready[run] = max(runs.ready[run], runs.ready[other])
     runs.leave[run] = max(runs.leave[run], runs.ready[run])
+    runs.travel[run] = there - runs.leave[run]
     runs.land[run] = max(runs.land[run], runs.land[other])
     runs.use[run] = min(runs.use[run], runs.use[other])
     runs.waits[run] |= runs.waits[other]
@@ -195,41 +209,47 @@ def hurry(waits: Waits, runs: Runs, run: int) -> None:
 def delay(waits: Waits, runs: Runs, scratch: Scratch, run: int) -> None:
     """Whatever waits for a run, and for what waits for it, leaves and lands no earlier than that lets it."""
     count = len(runs.of)
-    scratch.stack[0] = run
-    # The marks of runs lie behind those of events.
-    waiting = scratch.mark[2 * count :]
-    waiting[run] = 1
-    size = 1
+    late = scratch.late
+    # By when they were to happen: what waits for others was later than they, so that nearly all events move once.
+    size = push_event(late, 0, runs.leave[run], run)
+    size = push_event(late, size, runs.land[run], count + run)
     while size:
-        size -= 1
-        late = scratch.stack[size]
-        waiting[late] = 0
-        message = late
+        event = late.items[0]
+        size = pop_key(late.keys, late.items, size)
+        late.waiting[event] = False
+        received = event >= count
+        here = event - count if received else event
+        done = runs.land[here] if received else runs.leave[here]
+        # What is sent is received.
+        if not received and done + runs.travel[here] > runs.land[here]:
+            size = push_event(late, size, runs.land[here], count + here)
+            runs.land[here] = done + runs.travel[here]
+        message = here
         while message != NONE:
-            for side in range(2):
-                event = message + side * count
-                done = runs.land[late] if side else runs.leave[late]
-                for k in range(waits.first_after[event], waits.first_after[event + 1]):
-                    then = waits.after[k]
-                    moved = False
-                    if then >= count:
-                        follower = runs.of[then - count]
-                        if done > runs.land[follower]:
-                            runs.land[follower] = done
-                            moved = True
-                    else:
-                        follower = runs.of[then]
-                        runs.ready[follower] = max(runs.ready[follower], done)
-                        shift = done - runs.leave[follower]
-                        if shift > 0:
-                            runs.leave[follower] += shift
-                            runs.land[follower] += shift
-                            moved = True
-                    if moved and not waiting[follower]:
-                        waiting[follower] = 1
-                        scratch.stack[size] = follower
-                        size += 1
+            part = message + count if received else message
+            for k in range(waits.first_after[part], waits.first_after[part + 1]):
+                then = waits.after[k]
+                if then >= count:
+                    follower = runs.of[then - count]
+                    if done > runs.land[follower]:
+                        size = push_event(late, size, runs.land[follower], count + follower)
+                        runs.land[follower] = done
+                else:
+                    follower = runs.of[then]
+                    runs.ready[follower] = max(runs.ready[follower], done)
+                    if done > runs.leave[follower]:
+                        size = push_event(late, size, runs.leave[follower], follower)
+                        runs.leave[follower] = done
             message = runs.link[message]
+
+
+@inlined
+def push_event(late: Late, size: int, time: int, event: int) -> int:
+    """Add an event unless it waits already; returns the new size."""
+    if late.waiting[event]:
+        return size
+    late.waiting[event] = True
+    return push_key(late.keys, late.items, size, time, event)
 
 
 @inlined
