@@ -93,8 +93,8 @@ def find_inputs(transfers: Transfers, world: Topology) -> Inputs:
     inputs = Inputs(*np.full((2, len(t)), -1, np.int64))
     passing = t.comes_to_pass if len(t.follows) else np.empty(0, np.bool_)
     kernels.find_inputs(
-        first, by_arrival, t.src, t.dst, t.start, t.arrival, sums, forgets, t.follows, passing,
-        newest_at, chunk_at, inputs,
+        first, by_arrival, t.src, t.dst, t.start, t.arrival, sums, forgets, ~t.topology.multicast,
+        t.follows, passing, newest_at, chunk_at, inputs,
     )  # fmt: skip
     _check_senders(t, np.flatnonzero(inputs.newest < 0))
     return inputs

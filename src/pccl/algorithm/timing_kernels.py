@@ -30,13 +30,13 @@ class Waits(NamedTuple):
 @kernel
 def find_inputs(
     first: Ints, by_arrival: Ints, src: Indices, dst: Indices, start: Ints, arrival: Ints, sums: Bools, forgets: Bools,
-    follows: Indices, passing: Bools, newest_at: Ints, chunk_at: Ints, inputs: Inputs,
+    gives_away: Bools, follows: Indices, passing: Bools, newest_at: Ints, chunk_at: Ints, inputs: Inputs,
 ) -> None:  # fmt: skip
     """Find what each transfer needs: all that is planned to be at its sender when it starts.
 
     Of a plain chunk the first arrival is enough, unless the sender forgets what it has sent. A message that a switch
-    only passes on is no input of anything but the transfer that follows it. Transfers come by chunk and start,
-    `by_arrival` by chunk and arrival.
+    only passes on is no input of anything but the transfer that follows it, and what a device that cannot multiply
+    has added up is an input of one transfer. Transfers come by chunk and start, `by_arrival` by chunk and arrival.
     """
     for chunk in range(len(first) - 1):
         landed = first[chunk]
@@ -58,6 +58,8 @@ def find_inputs(
                 inputs.newest[i] = follows[i]
             else:
                 inputs.newest[i] = newest_at[src[i]] if chunk_at[src[i]] == chunk else NONE
+                if gives_away[src[i]]:
+                    chunk_at[src[i]] = NONE
 
 
 @kernel

@@ -17,7 +17,7 @@ import numpy as np
 
 from pccl.algorithm import Algorithm, Bound
 from pccl.collective import Collective
-from pccl.errors import InfeasibleError, InternalError, PcclError
+from pccl.errors import InfeasibleError, PcclError
 from pccl.settings import Settings
 from pccl.synthesis.chunking import cut, pieces_of
 from pccl.synthesis.incumbent import Entry, Log
@@ -129,11 +129,7 @@ class Fitting:
         """Whether a scheme is as good for all runtimes as what was found, or so much faster that it does not matter."""
         if len(known.collectives) > 1 or ours.duration > MUCH_FASTER * known.duration:
             return True
-        try:
-            longest = _longest(known, asked, quick=False)
-        except InternalError:
-            # Files are run before they are written: what comes out wrong there is nothing for that runtime.
-            return False
+        longest = _longest(known, asked, quick=False)
         return longest <= KEPT * known.duration or longest <= _longest(ours, asked)
 
     def _faster(self, search: Search, plan: Plan, duration: int) -> Iterator[Known]:
