@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import pccl
-from pccl import AllReduce, Broadcast, PcclError, Switch
+from pccl import AllReduce, Broadcast, PcclError, Reduce, Switch
 from pccl.formats.lowering import Deliveries, follow
 from pccl.formats.lowering.deliveries import feeds
 from tests.algorithm.examples import LINE, network, schedule, star
@@ -96,6 +96,16 @@ def test_what_a_switch_adds_up_is_delivered_by_each() -> None:
     assert found.reduce.tolist() == [True, True, False, False]
     assert found.adds_input.tolist() == [True, False, False, False]
     assert inputs_of(found)[2] == [0, 1]
+
+
+def test_what_a_switch_that_cannot_multiply_has_sent_it_no_longer_has() -> None:
+    """A sum that passes it a second time does not take along what it has sent before."""
+    hub = star(3, reduce=True)
+    rows = [(0, 0, 3, 0, "add"), (0, 3, 1, 1, "add"), (0, 1, 3, 2, "add"), (0, 3, 2, 3, "add")]
+    algorithm = schedule(hub, Reduce("1kB", root=2), *rows)
+    pccl.verify(algorithm)
+    assert ends(follow(algorithm)) == [(0, 1), (1, 2)]
+    assert [row[1:3] for row in walk(algorithm)] == [(0, 1), (1, 2)]
 
 
 def test_a_sum_of_a_switch_for_many_is_made_by_one_of_them() -> None:

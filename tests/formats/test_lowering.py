@@ -117,6 +117,16 @@ def test_a_switch_that_adds_is_a_message_from_each():
     ]  # first to the input, then to what is there
 
 
+@pytest.mark.parametrize("multicast", [False, True])
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize("scheme", ["ring", "nccl-ring", "double-tree"])
+@pytest.mark.parametrize("kind", [pccl.AllReduce, pccl.Reduce])
+def test_sums_that_pass_a_switch_again_and_again(multicast, reduce, scheme, kind):
+    """Whatever the switch can do, the sums that schemes send through it come out right."""
+    topology = pccl.topology.switch(3, multicast=multicast, reduce=reduce)
+    check(pccl.baseline(scheme, topology, kind("48B", chunks=1)))
+
+
 def test_a_sum_that_a_switch_gives_back_to_its_contributors():
     """All send to the switch, which adds and sends the sum to all: one of them adds instead, and sends to the rest."""
     topology = pccl.topology.switch(

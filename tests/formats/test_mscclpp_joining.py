@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import pccl
 from pccl.formats.lowering import Program, lower, lowered_time
+from pccl.formats.mscclpp import batches as joining
 from pccl.formats.mscclpp.batches import MOST, Batches, single
 from pccl.formats.mscclpp.schedule import _costs, _load
 from pccl.topology import parse_topology
@@ -67,6 +68,24 @@ def test_only_ranks_without_room_join() -> None:
     in_the_middle = (batches.src == 4) | (batches.dst == 4)
     assert np.any(together)
     assert not np.any(together & ~in_the_middle)
+
+
+def test_what_is_delayed_in_two_ways_is_delayed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What leaves later and, for the same reason, is received later does not take both times longer."""
+    algorithm = planned("mesh:3x3", pccl.AllReduce("9MiB", chunks=16))
+    _, singles, load = prepared(algorithm)
+    ends = []
+
+    def watched(waits, runs, *rest) -> None:
+        join(waits, runs, *rest)
+        ends.append(runs.land.max())
+
+    join = joining.join
+    monkeypatch.setattr(joining, "join", watched)
+    singles.joined(load, load * 2 // 5)
+    # One after another they would take no longer than this.
+    travel = np.sum(singles.time[len(singles) : 2 * len(singles)] - singles.time[: len(singles)])
+    assert algorithm.duration <= ends[0] <= travel
 
 
 @settings(max_examples=25, deadline=None)

@@ -62,7 +62,9 @@ def _follow(algorithm: Algorithm, chunk: int) -> list[tuple]:
                 parts = passing[int(t.follows[i])]
                 flying[i] = [replace(part, links=(*part.links, link)) for part in parts]
             elif device in switches:
-                flying[i] = [replace(part, links=(*part.links, link)) for part in stored[device]]
+                multiplies = algorithm.topology.multicast[device]
+                parts = stored[device] if multiplies else stored.pop(device)
+                flying[i] = [replace(part, links=(*part.links, link)) for part in parts]
             else:
                 flying[i] = [Part(device, held[device], device in untouched, time, (link,))]
             continue
