@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -94,6 +95,28 @@ def test_the_folder(tmp_path):
     page = (tmp_path / "index.html").read_text()
     assert "<svg" in page
     assert "all-reduce-0.pccl" in page
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("mscclpp", r'"min_message_size": (\d+),\s*"max_message_size": (\d+)'),
+        ("msccl", r'minBytes="(\d+)" maxBytes="(\d+)"'),
+    ],
+)
+def test_files_for_runtimes_say_which_sizes_they_are_for(tmp_path, target, told):
+    """One begins where another ends; the first is for all that is smaller, the last for all that is larger."""
+    work = {"sizes": "4KiB:4MiB", "step": 32, "loss": 0.0, "target": target}
+    library = tune(RING, [AllGather("1MiB")], tmp_path, **work)
+    assert len(library.plans) > 1
+    found = []
+    for plan in library.plans:
+        text = (tmp_path / plan.runtime_file).read_text()
+        found.append(tuple(map(int, re.search(told, text).groups())))
+    assert found[0][0] == 0
+    assert found[-1][1] > 2**30
+    for (_, before), (after, _), plan in zip(found, found[1:], library.plans[1:], strict=False):
+        assert (before + 1, after) == (plan.first, plan.first)
 
 
 def test_no_plan_is_worse_than_what_people_have_today(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 
 from pccl._files import replacing
 from pccl._version import __version__
-from pccl.algorithm import Algorithm
+from pccl.algorithm import Algorithm, load
 from pccl.analysis import of_size, size_range
 from pccl.collective import Collective
 from pccl.errors import PcclError
@@ -204,7 +204,10 @@ def _written(
         for part in fewest(times, loss):
             name = f"{row[0].kind}{_number(plans, row[0].kind)}"
             end = sizes[part.last + 1] if part.last + 1 < len(sizes) else None
-            plans += _plans(path, name, algorithms[part.plan], target, sizes[part.first], end)
+            made = _plans(path, name, algorithms[part.plan], sizes[part.first], end)
+            # What is smaller than all sizes is served by the first plan, what is larger by the last.
+            least = sizes[part.first] if part.first else None
+            plans += [_exported(path, plan, target, least) for plan in made]
             curves += [
                 Point(
                     row[0].kind,
@@ -233,44 +236,46 @@ def _number(plans: Sequence[Plan], kind: str) -> str:
     return f"-{len({name.removesuffix('.pccl') for name in earlier})}"
 
 
-def _plans(
-    path: Path, name: str, algorithm: Algorithm, target: str, first: int, end: int | None
-) -> list[Plan]:
+def _plans(path: Path, name: str, algorithm: Algorithm, first: int, end: int | None) -> list[Plan]:
     """Write a plan, or one for each of its groups."""
     plans = []
     parts = split(algorithm)
     for number, part in enumerate(parts):
-        stem = name if len(parts) == 1 else f"{name}-group{number}"
-        part.save(path / f"{stem}.pccl")
+        file = f"{name}.pccl" if len(parts) == 1 else f"{name}-group{number}.pccl"
+        part.save(path / file)
         collective = part.collectives[0]
-        made = Plan(
-            file=f"{stem}.pccl",
-            runtime_file="",
-            collective=collective.kind,
-            group=None if collective.group is None else tuple(collective.ranks),
-            made_for=int(collective.size),
-            first=first,
-            end=end,
-            chunks=collective.pieces,
+        plans.append(
+            Plan(
+                file=file,
+                runtime_file="",
+                collective=collective.kind,
+                group=None if collective.group is None else tuple(collective.ranks),
+                made_for=int(collective.size),
+                first=first,
+                end=end,
+                chunks=collective.pieces,
+            )
         )
-        plans.append(_exported(path, stem, part, made, target))
     return plans
 
 
-def _exported(path: Path, stem: str, algorithm: Algorithm, made: Plan, target: str) -> Plan:
-    """The plan with its file for the runtime, or with the reason why that cannot take it."""
+def _exported(path: Path, plan: Plan, target: str, least: int | None) -> Plan:
+    """The plan with its file for the runtime, which says for which sizes it is; or with the reason for having none."""
     runtime = RUNTIMES[target]
     if runtime is None:
-        return made
+        return plan
     format_name, suffix = runtime
-    options: dict[str, Any] = {}
-    if made.group is not None:
+    file = f"{plan.file.removesuffix('.pccl')}{suffix}"
+    options: dict[str, Any] = {"min_bytes": least}
+    if plan.end is not None:
+        options["max_bytes"] = plan.end - 1
+    if plan.group is not None:
         options["all_ranks"] = True
     try:
-        export(algorithm, path / f"{stem}{suffix}", format_name, **options)
+        export(load(path / plan.file), path / file, format_name, **options)
     except PcclError as error:
-        return replace(made, refusal=str(error))
-    return replace(made, runtime_file=f"{stem}{suffix}")
+        return replace(plan, refusal=str(error))
+    return replace(plan, runtime_file=file)
 
 
 def _clear_others(path: Path, plans: Sequence[Plan]) -> None:
