@@ -87,6 +87,7 @@ def test_what_does_not_apply_says_why(ours):
         "two-shot": "does not support all-gather",
         "recursive-doubling": "does not support all-gather",
         "exchange": "does not support all-gather",
+        "scattered-exchange": "does not support all-gather",
         "nccl-tree": "does not support all-gather",
         "nvls": "needs a switch that multiplies and adds in every box, as in h100:4,nvls=yes; mesh:3x3 has none",
     }

@@ -18,7 +18,7 @@ from pccl.targets import TARGETS
 from pccl.topology import parse_topology
 from tests.strategies import networks
 
-EXCHANGES = ("one-shot", "recursive-doubling", "exchange")
+EXCHANGES = ("one-shot", "recursive-doubling", "exchange", "scattered-exchange")
 LINK = {"latency": "1us", "bandwidth": "1TB/s"}  # small data take a microsecond a link
 SMALL = pccl.AllReduce("1KiB", chunks=1)
 
@@ -73,7 +73,31 @@ def test_boxes_exchange_inside_then_with_each_other():
     assert sent.tolist() == [8] * 16
 
 
-@pytest.mark.parametrize("name", EXCHANGES)
+@pytest.mark.parametrize(
+    ("machine", "ways"),
+    [
+        # Twice through a switch inside, once between boxes, twice inside.
+        ("a100:2", 2 * 2 * 0.3 + 2.7),
+        # One NPU of a box sends to the other box, and another one receives.
+        ("dgx2:2", 2 * 2 * 0.35 + 2.6),
+    ],
+)
+def test_shares_are_added_up_inside_boxes_and_exchanged_between_them(machine, ways):
+    algorithm = pccl.baseline("scattered-exchange", parse_topology(machine), SMALL)
+    pccl.verify(algorithm)
+    assert algorithm.duration / 1e6 == pytest.approx(ways, rel=0.03)
+
+
+def test_medium_sums_between_boxes_are_scattered():
+    """All of it over every NIC would take longer than the second way inside boxes."""
+    machine = parse_topology("a100:2")
+    algorithm = pccl.synthesize(machine, pccl.AllReduce("64KiB"))
+    two_phases = pccl.baseline("two-shot", machine, pccl.AllReduce("64KiB"))
+    everything = pccl.baseline("exchange", machine, pccl.AllReduce("64KiB"))
+    assert algorithm.duration < 0.7 * min(two_phases.duration, everything.duration)
+
+
+@pytest.mark.parametrize("name", EXCHANGES[:3])
 def test_slow_senders_hold_up_what_comes_in(name):
     """Seven messages of 20 ns take longer than 10 ns there: the first must not come in before the last has left."""
     near = pccl.topology.switch(8, latency="10ns")

@@ -124,8 +124,8 @@ def baselines() -> tuple[Baseline, ...]:
     --------
     >>> [baseline.name for baseline in baselines()]  # doctest: +NORMALIZE_WHITESPACE
     ['nccl-ring', 'nccl-tree', 'nvls', 'direct', 'direct-ascending', 'ring', 'best-ring', 'one-shot', 'two-shot',
-     'recursive-doubling', 'exchange', 'halving-doubling', 'double-tree', 'bruck', 'hierarchical', 'multitree',
-     'confined']
+     'recursive-doubling', 'exchange', 'scattered-exchange', 'halving-doubling', 'double-tree', 'bruck', 'hierarchical',
+     'multitree', 'confined']
     >>> [baseline.needs for baseline in baselines() if baseline.name == "halving-doubling"]
     ['a power of two NPUs per group']
     """

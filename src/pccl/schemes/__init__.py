@@ -8,6 +8,7 @@ sends        logical sends laid over links, and timed by contention
 textbook     direct sends, Bruck's rounds, halving and doubling, and double binary trees
 rings        round the group, in its own order or along the best tour
 dimensions   one dimension of the network after another
+merging      messages that merge the sums of blocks of NPUs
 exchanges    partial sums exchanged, for small All-Reduces
 multitree    trees grown together
 channels     boxes and NICs, and rings through all of them

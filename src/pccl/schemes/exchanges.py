@@ -1,32 +1,25 @@
 """All-Reduces in which partial sums are exchanged, so that small data pay for the longest way once and not twice.
 
-NPUs form blocks, all members of which hold the sum of the block. Blocks merge: whoever is next to a member of each of
-the others gets their sums and adds them up; the others get a copy of the result. In the beginning everyone is a block,
-in the end all are one. Along a line of eight that takes seven links, along a ring of four two, in a hypercube one for
-each dimension, and around a switch, where everyone is next to everyone, all blocks may merge at once.
+Blocks of NPUs merge (see :mod:`pccl.schemes.merging`): in the beginning everyone is a block, in the end all are one.
+Along a line of eight that takes seven links, along a ring of four two, in a hypercube one for each dimension, and
+around a switch, where everyone is next to everyone, all blocks may merge at once.
 
-A device holds one sum of a chunk, and sends what it holds when it sends. So no sum may pass through an NPU as it is,
-and none may come in before all has been sent that must not contain it (see :mod:`pccl.algorithm.apart`).
+Where data are not that small, sending all of it several times costs more than a second way inside a box. Then each
+share is added up by one NPU of every box, and only these exchange their sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints
+from pccl._arrays import Ints
 from pccl.schemes.dimensions import Grid
-from pccl.schemes.sends import Sends, Trees, lay_pattern, lay_trees
-from pccl.schemes.tree_kernels import Pattern
+from pccl.schemes.merging import Merging, Ways
+from pccl.schemes.sends import Sends, Trees, lay_trees
 from pccl.schemes.workload import UnsupportedError, Workload
-from pccl.topology.parts import SWITCH
-
-# More messages than this are too many for what is only good for small data.
-MOST_MESSAGES = 150_000
-MOST_MEMBERS = 256
 
 # How the places of one dimension become one block: level by level, the block of each place.
 Levels: TypeAlias = list[Ints]
@@ -35,7 +28,7 @@ Levels: TypeAlias = list[Ints]
 def one_shot(workload: Workload) -> Sends:
     """Everyone sends what it has to everyone, and adds up what comes in."""
     n = len(workload.members)
-    plan = _planned(_Ways.of(workload), [np.arange(n)], [at_once(n)])
+    plan = _planned(Ways.of(workload), [np.arange(n)], [at_once(n)])
     if plan is None:
         raise UnsupportedError(
             "needs a way from every NPU of the group to every other that passes through no NPU and no switch that adds"
@@ -62,24 +55,103 @@ def exchange(workload: Workload) -> Sends:
     return _best(workload, _options)
 
 
+def scattered_exchange(workload: Workload) -> Sends:
+    """In every box one member adds up each share; these exchange their sums, and copy the result inside."""
+    ways = Ways.of(workload)
+    best = None
+    for places in _dimensions(workload):
+        for inner in range(1, len(places)):
+            plan = _scattered(ways, places[:inner], places[inner:])
+            if plan is not None and (best is None or plan.end < best.end):
+                best = plan
+    if best is None:
+        raise UnsupportedError(
+            "needs boxes, some NPUs of which are next to those at the same place of the others"
+        )
+    return best.sends()
+
+
+def _scattered(ways: Ways, inner: list[Ints], outer: list[Ints]) -> Merging | None:
+    """Collect inside boxes, merge those at the same places of all boxes, and spread inside; None if that cannot be."""
+    everyone = np.arange(len(ways.is_open))
+    boxes = _split(everyone, outer)
+    # In the order of the boxes.
+    columns = [np.concatenate(_split(column, outer)) for column in _split(everyone, inner)]
+    lighter = ways.shared_by(len(columns))
+    owners = []
+    best: list[Levels] = []
+    for column in columns:
+        found = [_quickest(lighter, outer, k, _options, column) for k in range(len(outer))]
+        levels = [one for one in found if one is not None]
+        if len(levels) == len(outer):
+            owners.append(column)
+            best = levels
+    if not owners:
+        return _scattered_apart(ways, boxes, columns)
+    plan = Merging(ways.shared_by(len(owners)), len(owners))
+    if not plan.collect(boxes, owners):
+        return None
+    for pattern, column in enumerate(owners):
+        if not _merge_all(plan, outer, best, column, pattern=pattern):
+            return None
+    return plan if plan.spread(boxes, owners) else None
+
+
+def _scattered_apart(ways: Ways, boxes: list[Ints], columns: list[Ints]) -> Merging | None:
+    """The same where one member of a box sends to the others and another one receives: both add up the share."""
+    patterns = []
+    for receivers in columns:
+        senders = _senders(ways, boxes, receivers)
+        if senders is not None:
+            patterns.append((receivers, senders))
+    if not patterns:
+        return None
+    plan = Merging(ways.shared_by(len(patterns)), len(patterns))
+    for pattern, (receivers, senders) in enumerate(patterns):
+        holders = [np.union1d(*pair) for pair in zip(receivers, senders, strict=True)]
+        for box, who in zip(boxes, holders, strict=True):
+            if len(plan.inform(who, list(box[:, None]), pattern)) < len(who):
+                return None
+        plan.inform(receivers, holders, pattern)
+    return plan if plan.spread(boxes, [receivers for receivers, _ in patterns]) else None
+
+
+def _senders(ways: Ways, boxes: list[Ints], receivers: Ints) -> list[Ints] | None:
+    """Per box: those who send to the receivers of other boxes; None if one of these is next to nobody there."""
+    found: list[set[int]] = [set() for _ in boxes]
+    for own, receiver in enumerate(receivers.tolist()):
+        for other, box in enumerate(boxes):
+            near = box[ways.is_open[box, receiver]]
+            if other == own:
+                continue
+            if not len(near):
+                return None
+            found[other].add(int(near[np.argmin(ways.time[near, receiver])]))
+    return [np.array(sorted(one), np.int64) for one in found]
+
+
 def _best(workload: Workload, options: Callable[[int], Sequence[Levels]]) -> Sends:
     """The quickest plan along the dimensions of the group, or as if it had none."""
-    ways = _Ways.of(workload)
+    ways = Ways.of(workload)
+    best = None
     for places in _dimensions(workload):
         # Each dimension by itself: what is best for one does not depend on the others.
         found = [_quickest(ways, places, number, options) for number in range(len(places))]
         levels = [one for one in found if one is not None]
-        if len(levels) == len(places):
-            plan = _planned(ways, places, levels)
-            if plan is not None:
-                return plan.sends()
-    raise UnsupportedError(
-        "needs NPUs next to each other, with no other NPU and no switch that adds in between"
-    )
+        if len(levels) < len(places):
+            continue
+        plan = _planned(ways, places, levels)
+        if plan is not None and (best is None or plan.end < best.end):
+            best = plan
+    if best is None:
+        raise UnsupportedError(
+            "needs NPUs next to each other, with no other NPU and no switch that adds in between"
+        )
+    return best.sends()
 
 
 def _dimensions(workload: Workload) -> Iterator[list[Ints]]:
-    """By dimension, the innermost first: the place of each member; or else its place in the group."""
+    """By dimension, the innermost first: the place of each member; and then its place in the group."""
     try:
         grid = Grid.of(workload)
         yield [along for along in grid.place[::-1] if along.max(initial=0)]
@@ -89,10 +161,11 @@ def _dimensions(workload: Workload) -> Iterator[list[Ints]]:
 
 
 def _quickest(
-    ways: _Ways,
+    ways: Ways,
     places: list[Ints],
     dimension: int,
     options: Callable[[int], Sequence[Levels]],
+    among: Ints | None = None,
 ) -> Levels | None:
     """The levels of one dimension after which all along it have its sum soonest."""
     along = places[dimension]
@@ -100,7 +173,7 @@ def _quickest(
     best = None
     soonest = np.inf
     for levels in options(int(along.max(initial=0)) + 1):
-        plan = _planned(ways, [along], [levels], others)
+        plan = _planned(ways, [along], [levels], others, among)
         if plan is not None and plan.end < soonest:
             best = levels
             soonest = plan.end
@@ -155,177 +228,44 @@ def _factorings(size: int) -> Iterator[list[int]]:
             yield from ([first, *rest] for rest in _factorings(size // first))
 
 
-# --- a plan ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Ways:
-    """The ways between members that pass through nothing but switches that pass messages on."""
-
-    workload: Workload
-    is_open: Bools  # from member to member: whether there is one
-    time: Ints  # how long it takes without traffic
-    links: list[list[list[int]]]  # that it goes over
-    hold: list[int]  # per link: for how long a message for every chunk holds it
-    travel: list[int]  # per link: how long one of them takes
-
-    @classmethod
-    def of(cls, workload: Workload) -> _Ways:
-        """Look at all pairs of members."""
-        topology = workload.topology
-        members = workload.members
-        n = len(members)
-        if n > MOST_MEMBERS:
-            raise UnsupportedError(f"is made for at most {MOST_MEMBERS} NPUs")
-        paths, path = workload.paths(np.repeat(members, n), np.tile(members, n))
-        count = len(paths.first) - 1
-        owner = np.repeat(np.arange(count), np.diff(paths.first))
-        arrives = np.append(owner[1:] != owner[:-1], True)[: len(owner)]
-        passes = (topology.kind == SWITCH) & ~topology.multicast & ~topology.reduce
-        blocked = owner[~passes[topology.dst[paths.link]] & ~arrives]
-        is_open = np.bincount(blocked, minlength=count) == 0
-        hold, travel = workload.link_times
-        time = np.bincount(owner, travel[paths.link], count).astype(np.int64)
-        lists = [part.tolist() for part in np.split(paths.link, paths.first[1:-1])]
-        square = path.reshape(n, n)
-        return cls(
-            workload,
-            is_open[square] & ~np.eye(n, dtype=np.bool_),
-            time[square],
-            [[lists[number] for number in row] for row in square.tolist()],
-            (hold * len(workload.conditions)).tolist(),
-            travel.tolist(),
-        )
-
-
-class _Plan:
-    """Messages between members, in order, and about when they arrive."""
-
-    def __init__(self, ways: _Ways) -> None:
-        n = len(ways.is_open)
-        self.ways = ways
-        self.ready = np.zeros(n, np.int64)
-        self.last = np.full(n, -1)  # the last row that brought something to a member
-        self.used = np.zeros(n, np.int64)  # messages sent
-        self.free = [0] * len(ways.hold)
-        # Link, what it waits for, what came to the receiver before it, both counted back; whether it is added.
-        self.rows: list[tuple[int, int, int, bool]] = []
-
-    @property
-    def end(self) -> int:
-        """About when all is done."""
-        return int(self.ready.max(initial=0))
-
-    def sends(self) -> Sends:
-        """The messages, for all chunks."""
-        workload = self.ways.workload
-        chunks = len(workload.conditions)
-        if len(self.rows) * chunks > MOST_MESSAGES:
-            raise UnsupportedError(
-                f"would take more than {MOST_MESSAGES:,} transfers; it is made for small groups"
-            )
-        columns = np.array(self.rows, np.int64).reshape(-1, 4).T
-        first = np.array([0, len(self.rows)])
-        link = columns[0].astype(np.int32)
-        pattern = Pattern(first, link, columns[1], columns[2], columns[3] > 0)
-        return lay_pattern(pattern, workload.by_piece, np.zeros(chunks, np.int64))
-
-    def merge(self, blocks: list[Ints]) -> bool:
-        """Let all members of some blocks have the sum of all; returns whether that can be."""
-        held_since = self.ready.copy()
-        brought = self.last.copy()
-        partners = {}
-        for block, members in enumerate(blocks):
-            for member in members.tolist():
-                found = self._partners(member, block, blocks, held_since)
-                if found is not None:
-                    partners[member] = found
-        if not partners:
-            return False
-        # All begin with the next block, so that nobody gets everything at once.
-        for turn in range(len(blocks) - 1):
-            for member, senders in partners.items():
-                sender = senders[turn]
-                self._send(sender, member, True, int(held_since[sender]), int(brought[sender]))
-        return self._spread(np.concatenate(blocks), set(partners))
-
-    def _partners(
-        self, member: int, block: int, blocks: list[Ints], held_since: Ints
-    ) -> list[int] | None:
-        """From whom a member gets the sum of each other block; None if it is not next to all of them."""
-        found = []
-        for turn in range(1, len(blocks)):
-            others = blocks[(block + turn) % len(blocks)]
-            others = others[self.ways.is_open[others, member]]
-            if not len(others):
-                return None
-            arrival = held_since[others] + self.ways.time[others, member]
-            apart = (others - member) % len(self.ready)
-            best = int(others[np.lexsort((apart, self.used[others], arrival))[0]])
-            self.used[best] += 1
-            found.append(best)
-        return found
-
-    def _spread(self, members: Ints, informed: set[int]) -> bool:
-        """Copy the sum from those who have it to the others, who get it from whomever it comes from first."""
-        inside = np.isin(members, list(informed))
-        have = members[inside]
-        need = members[~inside]
-        while len(need):
-            arrival = self.ready[have][:, None] + self.ways.time[np.ix_(have, need)]
-            arrival = np.where(
-                self.ways.is_open[np.ix_(have, need)], arrival, np.iinfo(np.int64).max
-            )
-            row, column = np.unravel_index(np.argmin(arrival), arrival.shape)
-            sender = int(have[row])
-            member = int(need[column])
-            if not self.ways.is_open[sender, member]:
-                return False
-            self._send(sender, member, False, int(self.ready[sender]), int(self.last[sender]))
-            have = np.append(have, member)
-            need = np.delete(need, column)
-        return True
-
-    def _send(self, sender: int, member: int, reduce: bool, time: int, wait: int) -> None:
-        """One message, sent from a time on, when what it waits for has come."""
-        before = int(self.last[member])
-        links = self.ways.links[sender][member]
-        for number, link in enumerate(links, 1):
-            row = len(self.rows)
-            start = max(time, self.free[link])
-            self.free[link] = start + self.ways.hold[link]
-            time = start + self.ways.travel[link]
-            newest = row - wait if wait >= 0 else 0
-            previous = row - before if before >= 0 and number == len(links) else 0
-            self.rows.append((link, newest, previous, reduce))
-            wait = row
-        self.last[member] = wait
-        self.ready[member] = max(time, int(self.ready[member]))
+# --- plans ------------------------------------------------------------------------------------------------------------
 
 
 def _planned(
-    ways: _Ways,
+    ways: Ways,
     places: Sequence[Ints],
     levels: Sequence[Levels],
     others: Sequence[Ints] = (),
-) -> _Plan | None:
-    """Merge blocks along one dimension after another; None if some cannot.
+    among: Ints | None = None,
+) -> Merging | None:
+    """Merge all members, or those among some, along one dimension after another; None if some cannot.
 
     Members merge with those only who are at the same place along the other dimensions.
     """
-    plan = _Plan(ways)
-    everyone = np.arange(len(ways.is_open))
+    plan = Merging(ways)
+    members = np.arange(len(ways.is_open)) if among is None else among
+    return plan if _merge_all(plan, places, levels, members, others) else None
+
+
+def _merge_all(
+    plan: Merging,
+    places: Sequence[Ints],
+    levels: Sequence[Levels],
+    members: Ints,
+    others: Sequence[Ints] = (),
+    pattern: int = 0,
+) -> bool:
     for number, (along, own) in enumerate(zip(places, levels, strict=True)):
         still_apart = [*places[number + 1 :], *others]
         before = along
         for level in own:
             after = level[along]
-            for group in _split(everyone, [after, *still_apart]):
+            for group in _split(members, [after, *still_apart]):
                 blocks = _split(group, [before])
-                if len(blocks) > 1 and not plan.merge(blocks):
-                    return None
+                if len(blocks) > 1 and not plan.merge(blocks, pattern):
+                    return False
             before = after
-    return plan
+    return True
 
 
 def _split(members: Ints, keys: list[Ints]) -> list[Ints]:

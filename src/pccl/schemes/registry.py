@@ -12,7 +12,13 @@ from pccl.collective import COLLECTIVES, Collective
 from pccl.errors import InternalError
 from pccl.network import NEVER
 from pccl.schemes.dimensions import hierarchical
-from pccl.schemes.exchanges import exchange, one_shot, recursive_doubling, two_shot
+from pccl.schemes.exchanges import (
+    exchange,
+    one_shot,
+    recursive_doubling,
+    scattered_exchange,
+    two_shot,
+)
 from pccl.schemes.multitree import multitree
 from pccl.schemes.nccl import nccl_ring, nccl_tree, nvls
 from pccl.schemes.rings import best_ring, ring
@@ -181,6 +187,8 @@ SCHEMES = (
            frozenset({"all-reduce"}), recursive_doubling, "NPUs next to each other", exchanges=True),
     Scheme("exchange", "blocks exchange their sums, in pairs or several at once, whichever is quickest",
            frozenset({"all-reduce"}), exchange, "NPUs next to each other", exchanges=True),
+    Scheme("scattered-exchange", "one NPU of each box adds up a share; these exchange their sums and copy them inside",
+           frozenset({"all-reduce"}), scattered_exchange, "boxes with NPUs next to each other", exchanges=True),
     Scheme("halving-doubling", "shares are exchanged at doubling distances",
            SHARED, halving_doubling, "a power of two NPUs per group"),
     Scheme("double-tree", "two complementary binary trees, each for every second chunk",
