@@ -51,9 +51,8 @@ class Ways:
         src, dst = np.nonzero(is_open)
         paths = follow(topology, towards, dst, members[src], members[dst])
         links: list[list[list[int]]] = [[[] for _ in members] for _ in members]
-        parts = np.split(paths.link, paths.first[1:-1])
-        for sender, member, part in zip(src.tolist(), dst.tolist(), parts, strict=True):
-            links[sender][member] = part.tolist()
+        for number, (sender, member) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
+            links[sender][member] = paths.link[slice(*paths.first[number : number + 2])].tolist()
         return cls(
             workload,
             is_open,

@@ -203,10 +203,10 @@ class Fitting:
             return schedule
 
     def _fewer(self, search: Search) -> list[Schedule]:
-        """The openings with fewer chunks than the best, the most chunks first."""
+        """What was found with fewer chunks than the best, the most chunks first."""
         most = self._pieces(search.incumbent.best)
-        fewer = sorted((count for count in search.openings if count < most), reverse=True)
-        return [search.openings[count] for count in fewer]
+        fewer = sorted((count for count in search.best_of if count < most), reverse=True)
+        return [search.best_of[count] for count in fewer]
 
     def _pieces(self, schedule: Schedule) -> int:
         return pieces_of(self.collectives, schedule.problem.collectives)

@@ -74,6 +74,10 @@ class Incumbent:
         elif _are_alike(found, best):
             self.schedule = found
 
+    def is_near(self, found: Schedule) -> bool:
+        """Whether it takes hardly longer than the shortest."""
+        return found.duration * WORTHWHILE <= self.shortest
+
     def settle(self, found: Schedule) -> None:
         """Take what was found, whatever it is better in."""
         if found is not self.schedule:
@@ -85,6 +89,10 @@ class Incumbent:
         chunks = len(found.problem.conditions)
         if chunks == len(best.problem.conditions):
             return best.duration
+        bounds = [one.problem.quick_bound.value for one in (found, best)]
+        if min(bounds) < WORTHWHILE * max(bounds):
+            # More chunks may still become better than fewer ever can.
+            return best.duration
         if chunks > len(best.problem.conditions):
             return best.duration * WORTHWHILE
         # Than the shortest of all, or else fewer and fewer chunks would take longer and longer.
@@ -92,11 +100,11 @@ class Incumbent:
 
     def tell(self, interrupted: bool = False) -> None:
         """Write a line of the log."""
+        if self.log is None:
+            return
         bound = self.bound
         if bound is None or not self.any_number_of_chunks:
             bound = self.raise_bound(self.best.problem.known_bound)
-        if self.log is None:
-            return
         elapsed = time.perf_counter() - self.begin
         best = Picoseconds(self.best.duration)
         self.log(Entry(elapsed, str(self.best.origin), best, bound.value, interrupted))

@@ -79,7 +79,7 @@ class Search:
     incumbent: Incumbent
     confined: Bools  # per collective: whether it keeps to its own NPUs
     tried: set[Method] = field(default_factory=set)
-    openings: dict[int, Schedule] = field(default_factory=dict)  # the best, per number of chunks
+    best_of: dict[int, Schedule] = field(default_factory=dict)  # per number of chunks
     variations: int = 0  # of the best, so far: each gets a seed of its own
     stalled: bool = False  # whether the last of them gained nothing
 
@@ -109,6 +109,7 @@ class Search:
             self._choose_number_of_chunks()
             if self.budget.effort.work and not self._good_enough():
                 self._improve()
+                self._prefer_fewer_chunks()
             self._be_good_neighbours()
         except (Enough, KeyboardInterrupt) as reason:
             if self.incumbent.schedule is None:
@@ -201,9 +202,6 @@ class Search:
             if method in hopeless:
                 continue
             (found,) = self._try([self._attempt(problem, method)])
-            known = self.openings.get(chunks)
-            if known is None or found.duration < known.duration:
-                self.openings[chunks] = found
             if self._good_enough():
                 return
             if chunks >= TELLING and found.duration > HOPELESS * self.incumbent.best.duration:
@@ -252,7 +250,7 @@ class Search:
             fewer = [option for option in self._numbers_of_chunks() if option < chunks]
             if not fewer:
                 break
-            found = self.openings.get(fewer[-1])
+            found = self.best_of.get(fewer[-1])
             if found is None or not self.budget.affords(_cost(found.problem)):
                 break
             self._try([self._improving(improvement, found) for _ in range(WORKERS)])
@@ -263,15 +261,29 @@ class Search:
 
     def _try_more_chunks(self, improvement: Improvement) -> None:
         """See what the same method finds with more chunks: it may be better when both are improved."""
-        best = self.incumbent.best
-        chunks = pieces_of(self.collectives, best.problem.collectives)
-        more = next((option for option in self._numbers_of_chunks() if option > chunks), None)
-        if more is None or self._good_enough():
-            return
-        problem = self._problem(more)
-        if self.budget.affords(_cost(problem)):
-            (found,) = self._try([self._attempt(problem, best.origin.method)])
+        while not self._good_enough():
+            best = self.incumbent.best
+            chunks = pieces_of(self.collectives, best.problem.collectives)
+            more = next((option for option in self._numbers_of_chunks() if option > chunks), None)
+            if more is None:
+                break
+            found = self.best_of.get(more)
+            problem = self._problem(more) if found is None else found.problem
+            if not self.budget.affords(_cost(problem)):
+                break
+            if found is None:
+                (found,) = self._try([self._attempt(problem, best.origin.method)])
             self._try([self._improving(improvement, found) for _ in range(WORKERS)])
+            if self.incumbent.best is best:
+                break
+
+    def _prefer_fewer_chunks(self) -> None:
+        """Settle for the fewest chunks that take hardly longer than the best."""
+        for chunks in sorted(self.best_of):
+            found = self.best_of[chunks]
+            if self.incumbent.is_near(found):
+                self.incumbent.settle(found)
+                return
 
     def _improve_best(self, improvement: Improvement) -> Attempt:
         return self._improving(improvement, self.incumbent.best)
@@ -419,6 +431,10 @@ class Search:
         for schedule in found:
             self.budget.spent += schedule.work
             self.incumbent.offer(schedule)
+            chunks = pieces_of(self.collectives, schedule.problem.collectives)
+            known = self.best_of.get(chunks)
+            if known is None or schedule.duration < known.duration:
+                self.best_of[chunks] = schedule
         if stop is not None:
             raise stop
         return found
