@@ -44,8 +44,7 @@ from pccl.synthesis.schedule import Schedule
 from pccl.topology import Topology
 
 Attempt: TypeAlias = Callable[[], Schedule]
-# Of the effort: for the number of chunks; for that and other methods. The rest improves what they
-# find.
+# Of the effort: for the number of chunks; for that and other methods. The rest improves what they find.
 SHARE_OF_CHUNKING = 0.4
 SHARE_OF_METHODS = 0.6
 # A method that takes so many times as long as the best is not tried with more chunks, once there are enough of them to
@@ -304,11 +303,8 @@ class Search:
             return
         classes = classes_of(best.problem)
         self.incumbent.settle(served_in_turn(best, classes))
-        if (
-            self.budget.effort.work
-            and 1 < len(classes) <= MOST_CLASSES
-            and not self.topology.limited
-        ):
+        few_classes = 1 < len(classes) <= MOST_CLASSES
+        if self.budget.effort.work and few_classes and not self.topology.limited:
             alone = side_by_side(*self._found_alone(classes))
             alone = served_in_turn(alone, classes)
             if is_better(alone, self.incumbent.best, classes):
@@ -441,15 +437,13 @@ class Search:
 
     def _run(self, attempts: list[Attempt]) -> tuple[list[Schedule], BaseException | None]:
         """What attempts come to, and what stopped some of them."""
-        # Until there is something to fall back on, one after another in this thread, where Ctrl-C
-        # arrives.
+        # Until there is something to fall back on, one after another in this thread, where Ctrl-C arrives.
         if len(attempts) == 1 or self.incumbent.schedule is None:
             return [attempt() for attempt in attempts], None
         found: list[Schedule] = []
         stop: BaseException | None = None
         with ThreadPoolExecutor(WORKERS) as pool:
-            # In the order in which they were begun, so that the same is found however fast each one
-            # is.
+            # In the order in which they were begun, so that the same is found however fast each one is.
             for attempted in [pool.submit(attempt) for attempt in attempts]:
                 try:
                     found.append(attempted.result())
