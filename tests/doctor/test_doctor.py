@@ -46,9 +46,11 @@ def h100() -> Expectation:
     return Expectation(parse_topology("h100:2"))
 
 
-def whole(h100: Expectation, **fault: object) -> str:
+def whole(machine: Expectation, **fault: object) -> str:
     """A log of two runs of all NPUs, one table after another."""
-    return log_of(h100, "all-reduce", SIZES, **fault) + log_of(h100, "all-to-all", SIZES, **fault)
+    return log_of(machine, "all-reduce", SIZES, **fault) + log_of(
+        machine, "all-to-all", SIZES, **fault
+    )
 
 
 def test_a_log_of_an_old_version_says_what_ran_by_its_rates():
@@ -106,18 +108,18 @@ HIDDEN = [
 ]
 
 
-def visit(h100: Expectation, hidden: Fault, factor: float, seed: int) -> list[Diagnosis]:
+def visit(machine: Expectation, hidden: Fault, factor: float, seed: int) -> list[Diagnosis]:
     """Diagnoses: the doctor gets two runs of all NPUs; then, with them, those that it asks for, as long as it does."""
-    text = whole(h100, fault=hidden, factor=factor, seed=seed)
+    text = whole(machine, fault=hidden, factor=factor, seed=seed)
     found = []
     while len(found) < 4:
-        found.append(diagnose(h100.topology, *parse_logs(text), expectation=h100))
+        found.append(diagnose(machine.topology, *parse_logs(text), expectation=machine))
         advice = found[-1].advice
         if advice is None or not advice.runs:
             break
         for number, asked in enumerate(advice.runs):
             own = {"group": asked.group, "seed": 1000 * seed + number}
-            text += log_of(h100, asked.kind, SIZES, fault=hidden, factor=factor, **own)
+            text += log_of(machine, asked.kind, SIZES, fault=hidden, factor=factor, **own)
     return found
 
 
@@ -195,6 +197,21 @@ def test_more_runs_find_the_place(h100):
     assert "look at the counters" in str(diagnosis.advice)
     # Of what the network allows to all: pairs might go through NPUs that take no part.
     assert diagnosis.share > 0.3
+
+
+@pytest.mark.parametrize("factor", [2.0, np.inf])
+def test_pairs_find_a_link(factor):
+    """Halves of a box leave two links that are in the same halves; the NPUs at the ends of each tell them apart."""
+    mi300x = Expectation(parse_topology("mi300x"))
+    hidden = next(
+        fault for fault in faults_of(mi300x.topology, [range(8)]) if "npu1 and npu7" in fault.where
+    )
+    _, in_halves, in_pairs = visit(mi300x, hidden, factor, 1)
+    assert [run.group for run in in_halves.advice.runs] == [(1, 7), (3, 5)]
+    assert len(in_halves.causes[0].faults) == 2
+    assert [fault.where for fault in in_pairs.causes[0].faults] == [hidden.where]
+    assert in_pairs.causes[0].gone == np.isinf(factor)
+    assert in_pairs.advice is None
 
 
 def test_boxes_are_found_in_damaged_networks_too():

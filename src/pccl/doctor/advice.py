@@ -1,6 +1,6 @@
 """``advise``: which further runs would tell faults apart that explain equally well what was measured.
 
-Of what people can run (inside boxes, in halves of them, on the same NPU of all boxes, in pairs of boxes) it is
+Of what people can run (in boxes, in halves of them, on the same NPU of all boxes, in pairs of boxes or of NPUs) it is
 simulated what each of the faults would make of it; what leaves the fewest that look alike is asked for.
 """
 
@@ -24,8 +24,10 @@ _PROGRAM = "alltoall_perf"
 # Two faults are told apart if what they make of the runs differs by so many times what measurements scatter.
 _TELLING = 6.0
 _SIZES = 3
-# Halves take many runs, so they are asked for only if a fault is known to be in one of so few boxes.
+# Halves take many runs, so they are asked for only if a fault is known to be in one of so few boxes;
+# and so do pairs, asked for if it is known to be one of so few links.
 _FEW_BOXES = 2
+_FEW_LINKS = 8
 _HALVES = "the first and the second NPUs, the even and the odd, and so on"
 # Seconds of a run that never ends.
 _FOREVER = 1e6
@@ -55,7 +57,7 @@ class Advice:
     def __str__(self) -> str:
         """In a sentence."""
         if not self.runs:
-            return "no run of nccl-tests tells them apart; look at the counters of each"
+            return "no run in boxes, halves or pairs tells them apart; look at the counters of each"
         what = f"run {_PROGRAM} {self.where}, and give all logs together"
         return f"{what}: that leaves {self.left} of {self.faults}"
 
@@ -102,18 +104,25 @@ def _options(topology: Topology, faults: Sequence[Fault]) -> dict[str, list[tupl
     if len(boxes) > 2:
         around = zip(boxes, boxes[1:] + boxes[:1], strict=True)
         options["on each pair of neighbouring boxes"] = [a + b for a, b in around]
-    ends = {
-        int(device)
-        for fault in faults
-        for device in (*topology.src[list(fault.links)], *topology.dst[list(fault.links)])
-    }
-    touched = [number for number, box in enumerate(boxes) if not ends.isdisjoint(box)]
+    ends = [_ends(topology, fault) & npus for fault in faults]
+    touched = [number for number, box in enumerate(boxes) if not set().union(*ends).isdisjoint(box)]
     if len(touched) <= _FEW_BOXES:
         which = "each box" if len(touched) == len(boxes) else f"box {format_group(touched)}"
         options[f"in halves of {which} alone ({_HALVES})"] = [
             half for number in touched for half in _halves(boxes[number])
         ]
+    joined = sorted({tuple(sorted(pair)) for pair in ends if len(pair) == 2})
+    if 0 < len(joined) <= _FEW_LINKS:
+        options["on the two NPUs at the ends of each of these links, one pair after another"] = (
+            joined
+        )
     return options
+
+
+def _ends(topology: Topology, fault: Fault) -> set[int]:
+    """The devices at the ends of links that suffer."""
+    links = list(fault.links)
+    return {*topology.src[links].tolist(), *topology.dst[links].tolist()}
 
 
 def _halves(box: Sequence[int]) -> list[tuple[int, ...]]:

@@ -50,7 +50,7 @@ class Expectation:
     plans: dict[tuple[str, tuple[int, ...], int], Algorithm] = field(default_factory=dict)
     bounds: dict[tuple[str, tuple[int, ...], int], Bound] = field(default_factory=dict)
     used: dict[tuple[str, tuple[int, ...], int], set[int]] = field(default_factory=dict)
-    alike: dict[Run, dict[tuple[int, ...], list[Fault]]] = field(default_factory=dict)
+    stand_ins: dict[tuple[Run, int], dict[tuple[int, ...], Fault]] = field(default_factory=dict)
     curves: dict[tuple[Run, tuple[int, ...], float], Floats] = field(default_factory=dict)
 
     def plan(self, run: Run, size: int) -> Algorithm:
@@ -106,29 +106,31 @@ class Expectation:
 
         None if nothing of the run goes over the links of the fault.
         """
-        if run not in self.alike:
-            self.alike[run] = self._alike(run)
-        alike = self.alike[run].get(fault.links)
-        if alike is None:
-            return None
-        place = [other.links for other in alike].index(fault.links)
         # What is gone makes NCCL plan anew, which takes long if plans are large.
         most = 1 if gone and self.length(run) > LONG else REPRESENTATIVES
-        nearest = min(spread(range(len(alike)), most), key=lambda other: abs(other - place))
-        return alike[nearest]
+        key = (run, most)
+        if key not in self.stand_ins:
+            self.stand_ins[key] = self._stand_ins(run, most)
+        return self.stand_ins[key].get(fault.links)
 
     def length(self, run: Run) -> int:
         """How many transfers plans for a run have: the more, the longer it takes to plan and to simulate."""
         return sum(len(self.plan(run, size).transfers) for size in run.sizes)
 
-    def _alike(self, run: Run) -> dict[tuple[int, ...], list[Fault]]:
-        """All that look like it in this run alone, by the links of a fault; faults that the run meets."""
+    def _stand_ins(self, run: Run, most: int) -> dict[tuple[int, ...], Fault]:
+        """What stands in, by the links of a fault, for faults that the run meets."""
         used = set().union(*(self._used(run, size) for size in run.sizes))
         classes: dict[int, list[Fault]] = {}
         for fault in faults_of(self.topology, [run.group]):
             if not used.isdisjoint(fault.links):
                 classes.setdefault(fault.colour, []).append(fault)
-        return {fault.links: alike for alike in classes.values() for fault in alike}
+        found = {}
+        for alike in classes.values():
+            few = spread(alike, most)
+            for place, fault in enumerate(alike):
+                # Those that are counted near each other mostly take the same place in a plan.
+                found[fault.links] = few[place * len(few) // len(alike)]
+        return found
 
     def _used(self, run: Run, size: int) -> set[int]:
         key = (run.kind, run.group, size)
