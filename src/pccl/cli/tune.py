@@ -61,7 +61,12 @@ _EFFORTS = ("fast", "balanced", "thorough")
     default="balanced",
     help="How much to try for each plan.",
 )
-@option("--time-limit SECONDS", "For each plan, beside its first pass.", type=float, default=5.0)
+@option(
+    "--time-limit SECONDS",
+    "For each plan, after its first pass. Default: 4.",
+    type=float,
+    default=4.0,
+)
 @option("-o --output FILE", "The folder to write.", required=True)
 @json_option
 @quiet_option

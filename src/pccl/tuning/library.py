@@ -32,7 +32,7 @@ LOSS = 0.02
 # From one size to the next.
 STEP = 4
 # Seconds for one plan, after its first pass.
-TIME_LIMIT = 5.0
+TIME_LIMIT = 4.0
 # What a runtime reads beside the .pccl file: the format and its suffix.
 RUNTIMES: dict[str, tuple[str, str] | None] = {
     "torch": None,
