@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -66,6 +70,52 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_importing_loads_nothing_heavy():
     code = "import sys, pccl; assert not {'numpy', 'numba', 'yaml', 'msgspec', 'rich'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def mistakes() -> dict[str, Callable[[], object]]:
+    """What people try, who take an object for its name, or a name for an object."""
+    ring = pccl.topology.ring(4)
+    wrong: Any = "x.pccl"
+    return {
+        "verify": lambda: pccl.verify(wrong),
+        "compare": lambda: pccl.compare(wrong),
+        "simulate": lambda: pccl.simulate(wrong),
+        "report": lambda: pccl.report(wrong, "x.html"),
+        "plot": lambda: pccl.plot(wrong, "heatmap", "x.svg"),
+        "export": lambda: pccl.export(wrong, "x.xml"),
+        "load": lambda: pccl.load(cast("Any", 3)),
+        "a topology": lambda: pccl.synthesize(wrong, pccl.AllGather("4MiB")),
+        "a topology of a bound": lambda: pccl.lower_bound(wrong, pccl.AllGather("4MiB")),
+        "a collective": lambda: pccl.synthesize(ring, wrong),
+        "a collective of a baseline": lambda: pccl.baseline("ring", ring, wrong),
+        "nothing to do": lambda: pccl.synthesize(ring),
+        "a link": lambda: pccl.Topology.from_links(2, [cast("Any", (0, 1))]),
+        "boxes": lambda: pccl.topology.dgx_a100(cast("Any", "4")),
+        "too large": lambda: pccl.topology.mesh(10**9),
+    }
+
+
+@pytest.mark.parametrize("name", mistakes())
+def test_mistakes_of_users_are_errors_of_ours(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(pccl.PcclError):
+        mistakes()[name]()
+
+
+def test_hints_to_install_something_are_true():
+    """The pccl of package indexes is another project: what we tell people to install is ours, or somebody else's."""
+    root = Path(pccl.__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    hints = []
+    for path in [*root.glob("src/**/*.py"), *root.glob("docs/*.md"), root / "README.md"]:
+        hints += re.findall(r"pip install '?([\w.\[\],-]+)", path.read_text(encoding="utf-8"))
+    assert len(hints) > 10
+    for hint in hints:
+        name, _, extras = hint.rstrip("].").partition("[")
+        assert name != "pccl", hint
+        if extras:
+            assert name in (".", project["name"]), hint
+            assert set(extras.split(",")) <= set(project["optional-dependencies"]), hint
 
 
 def test_errors_a_user_can_mend_have_one_base():

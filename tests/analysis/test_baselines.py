@@ -231,6 +231,14 @@ def test_confined_groups_use_their_own_links_only():
     )
 
 
+def test_a_group_of_all_is_confined_by_nothing():
+    """On a damaged torus, where ways differ, the same search with as many chunks has the same result."""
+    torus = pccl.topology.torus(4, 4).without(links=["0:1", "5:6"])
+    gather = pccl.AllGather(size="16MiB", group=range(16), chunks=2)
+    confined = pccl.baseline("confined", torus, gather)
+    assert confined.duration <= pccl.synthesize(torus, gather).duration
+
+
 # --- rings -----------------------------------------------------------------------------------------------------------
 
 

@@ -65,6 +65,9 @@ def test_the_help_names_every_kind_that_flags_can_describe():
         ),
         (["verify"], "missing argument 'FILE...' (see 'pccl verify --help')"),
         (["show", "a.pccl", "--limit", "-1"], "invalid value for '--limit'"),
+        # Of two values, the first would be lost without a word.
+        (["synthesize", "-t", "ring:4", "--topology", "ring:8"], "--topology is given 2 times"),
+        (["lab", "run", "a.pccl", "--rate", "1mbit", "--rate", "2mbit"], "--rate is given 2 times"),
     ],
 )
 def test_usage_errors_are_one_line(arguments, message):

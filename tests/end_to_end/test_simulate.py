@@ -17,6 +17,8 @@ def test_slow_links_and_jitter_cost_time(ring):
     for options in (["--slow", "0=2.0"], ["--jitter", "0.5"], ["--topology", "ring:4@1GB/s,1us"]):
         result = json.loads(run("simulate", ring, *options, "--json").stdout)
         assert result["finish_ps"] > result["planned_ps"]
+    in_per_cent = run("simulate", ring, "--jitter", "10%").stdout
+    assert in_per_cent == run("simulate", ring, "--jitter", "0.1").stdout
 
 
 def test_the_essentials_in_json(ring):

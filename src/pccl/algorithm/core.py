@@ -14,7 +14,7 @@ from pccl._arrays import Bools, Column, Floats, Indices, Ints, inverse, stable_o
 from pccl._version import __version__
 from pccl.algorithm.bound import Bound
 from pccl.collective import Collective, Conditions, compile_conditions
-from pccl.errors import VerificationError
+from pccl.errors import PcclError, VerificationError
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
 from pccl.units import Picoseconds, counted, size_text, time_text
@@ -387,6 +387,12 @@ def _is_in_order(chunk: Column, link: Column, start: Column) -> bool:
     same_start = start[1:] == start[:-1]
     later = (start[1:] > start[:-1]) | (same_start & (link[1:] >= link[:-1]))
     return bool(np.all((chunk[1:] > chunk[:-1]) | (same_chunk & later)))
+
+
+def check_algorithm(value: object, who: str) -> None:
+    """Raise unless this is an algorithm, which somebody takes."""
+    if not isinstance(value, Algorithm):
+        raise PcclError(f"{who} an algorithm, not {value!r}; pccl.load reads one from a file")
 
 
 def _renumbered(follows: ArrayLike, order: Ints | None, count: int) -> Indices:

@@ -10,6 +10,7 @@ import io
 import json
 import zipfile
 from dataclasses import asdict
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -188,6 +189,8 @@ def load(path: str | Path) -> Algorithm:
     ...     pccl.load(f"{folder}/ring.pccl") == algorithm
     True
     """
+    if not isinstance(path, str | PathLike):
+        raise FormatError(f"load reads a file, whose name is a text, not {path!r}")
     path = Path(path)
     if not path.exists():
         raise FormatError(f"{path}: there is no such file")

@@ -13,9 +13,9 @@ import numpy as np
 
 from pccl._arrays import Bools, offsets_by_owner, stable_order
 from pccl.algorithm.bound import Bound
-from pccl.algorithm.core import Algorithm
+from pccl.algorithm.core import Algorithm, check_algorithm
 from pccl.collective import compile_conditions
-from pccl.errors import PcclError, VerificationError
+from pccl.errors import VerificationError
 from pccl.topology.parts import UNLIMITED
 from pccl.units import Picoseconds
 
@@ -37,8 +37,7 @@ def verify(algorithm: Algorithm) -> None:
     >>> algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.AllReduce(size="4MiB"))
     >>> pccl.verify(algorithm)
     """
-    if not isinstance(algorithm, Algorithm):
-        raise PcclError(f"verify checks an algorithm, not {algorithm!r}; pccl.load reads one")
+    check_algorithm(algorithm, "verify checks")
     if compile_conditions(algorithm.topology, algorithm.collectives) != algorithm.conditions:
         raise VerificationError("the conditions are not those of the collectives")
     if algorithm.transfers.topology != algorithm.topology:

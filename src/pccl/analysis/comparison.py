@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pccl.algorithm import Algorithm
+from pccl.algorithm.core import check_algorithm
 from pccl.analysis.baselines import Baseline, UnsupportedError, find_baseline
 from pccl.analysis.baselines import baselines as all_baselines
 from pccl.bounds import Bound, lower_bound
@@ -157,6 +158,7 @@ def compare(
     >>> compare(algorithm, ["ring", "nccl-ring"]).today.name
     'nccl-ring'
     """
+    check_algorithm(algorithm, "compare takes")
     chosen = tuple(entry for entry in all_baselines() if _is_of_interest(entry, algorithm))
     if baselines is not None:
         chosen = tuple(find_baseline(name) for name in dict.fromkeys(baselines))

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from pccl._arrays import Floats, Indices, Ints
 from pccl.algorithm import Algorithm
 from pccl.algorithm.apart import kept_apart
+from pccl.algorithm.core import check_algorithm
 from pccl.algorithm.holding import held_time
 from pccl.algorithm.queues import first_come_starts
 from pccl.algorithm.timing import find_inputs, planned_starts, times_of
@@ -199,6 +200,7 @@ def simulate(
     >>> pccl.simulate(algorithm, slowdown={0: 2.0}).finish > algorithm.duration
     True
     """
+    check_algorithm(algorithm, "simulate runs")
     if discipline not in DISCIPLINES:
         raise PcclError(
             f"there is no discipline {discipline!r}; there are {', '.join(DISCIPLINES)}"

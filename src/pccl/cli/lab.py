@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.console import print_facts, print_json, print_line, print_table
-from pccl.cli.options import command, epilog, file_argument, json_option, option, output_option
+from pccl.cli.options import (
+    Command,
+    command,
+    epilog,
+    file_argument,
+    json_option,
+    option,
+    output_option,
+)
 
 if TYPE_CHECKING:
     from pccl.lab import Row
@@ -34,6 +42,7 @@ def lab() -> None:
 
 @lab.command(
     "run",
+    cls=Command,
     epilog=epilog(
         "pccl lab run row.pccl --rate 40mbit --against direct",
         "pccl lab run a2a.pccl --rate 20mbit --against direct,bruck --runs 10 --json",
@@ -65,6 +74,7 @@ def run(file: Path, against: str, as_json: bool, **options: Any) -> None:
 
 @lab.command(
     "exec",
+    cls=Command,
     epilog=epilog("pccl lab exec -t mesh:2x2 --rate 100mbit -- python train.py"),
     context_settings={"ignore_unknown_options": True},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields, replace
 from pathlib import Path
@@ -90,9 +91,25 @@ class _Share(click.ParamType[float]):
 SHARE = _Share()
 
 
+class Command(click.Command):
+    """A command that refuses an option with two values, of which click would quietly take the last."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments, each option once unless it can be repeated."""
+        # Half a command line, on which a shell asks what may follow, need not be right yet.
+        if not ctx.resilient_parsing:
+            _, _, given = self.make_parser(ctx).parse_args(list(args))
+            for parameter, times in Counter(given).items():
+                takes_several = getattr(parameter, "multiple", True)
+                is_switch = getattr(parameter, "is_flag", False) and not parameter.secondary_opts
+                if times > 1 and not takes_several and not is_switch:
+                    raise click.UsageError(f"{parameter.opts[-1]} is given {times} times", ctx)
+        return super().parse_args(ctx, args)
+
+
 def command(*examples: str, then: str = "", name: str | None = None) -> Decorator:
     """Make a command of a function, with examples at the end of its help, and what is to be said then."""
-    return click.command(name, epilog=epilog(*examples, then=then))
+    return click.command(name, cls=Command, epilog=epilog(*examples, then=then))
 
 
 def epilog(*examples: str, then: str = "") -> str:

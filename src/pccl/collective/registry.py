@@ -10,7 +10,7 @@ from pccl._lazy import load_target
 from pccl.collective.base import Collective
 from pccl.collective.conditions import Conditions
 from pccl.collective.kinds import KINDS
-from pccl.errors import CollectiveError
+from pccl.errors import CollectiveError, PcclError
 from pccl.topology import Topology
 
 COLLECTIVES: dict[str, type[Collective]] = {
@@ -28,12 +28,24 @@ def compile_conditions(topology: Topology, collectives: Sequence[Collective]) ->
     >>> len(conditions), conditions.sources(1).tolist(), conditions.destinations(1).tolist()
     (4, [1], [0, 2, 3])
     """
+    check_task(topology, collectives)
+    return Conditions.join([collective.conditions(topology) for collective in collectives])
+
+
+def check_task(topology: object, collectives: Sequence[object]) -> None:
+    """Raise unless this is a network, and there are collectives to run on it."""
+    if not isinstance(topology, Topology):
+        raise PcclError(
+            f"the topology is {topology!r}; make one with pccl.topology, "
+            "for example parse_topology('mesh:8x8')"
+        )
     if not collectives:
         raise CollectiveError("there is nothing to do: give at least one collective")
     for collective in collectives:
         if not isinstance(collective, Collective):
-            raise CollectiveError(f"{collective!r} is not a collective")
-    return Conditions.join([collective.conditions(topology) for collective in collectives])
+            raise CollectiveError(
+                f"{collective!r} is not a collective; write for example pccl.AllGather('4MiB')"
+            )
 
 
 def collective_from_dict(data: Mapping[str, Any]) -> Collective:

@@ -76,6 +76,9 @@ def export(
     """
     chosen = find_format(path, format)
     chosen.refuse_others(options, chosen.options)
+    from pccl.algorithm.core import check_algorithm
+
+    check_algorithm(algorithm, "export writes")
     return dict(_call(chosen.writer, options, algorithm, Path(path)))
 
 

@@ -12,7 +12,8 @@ from pccl._kernels import kernels_are_cached
 from pccl.algorithm import Algorithm, Provenance
 from pccl.algorithm import verify as check
 from pccl.collective import Collective
-from pccl.errors import InternalError, PcclError, VerificationError
+from pccl.collective.registry import check_task
+from pccl.errors import InternalError, VerificationError
 from pccl.settings import Settings
 from pccl.synthesis.fitting import Fitting
 from pccl.synthesis.incumbent import Log
@@ -59,11 +60,7 @@ def synthesize(
     """
     begin = time.perf_counter()
     settings = (settings or Settings()).with_overrides(overrides)
-    if not isinstance(topology, Topology):
-        raise PcclError(
-            f"the topology is {topology!r}; make one with pccl.topology, "
-            "for example parse_topology('mesh:8x8')"
-        )
+    check_task(topology, collectives)
     report = progress or _silent
     if not kernels_are_cached():
         report(0, 1, "compiling kernels, first run only")

@@ -123,6 +123,7 @@ def plot(
         ...
     pccl.errors.PcclError: a heatmap needs an algorithm, not only a topology
     """
+    from pccl.algorithm.core import check_algorithm
     from pccl.topology import Topology
 
     # Everything that can be wrong is asked before matplotlib is imported, which takes a second.
@@ -131,7 +132,9 @@ def plot(
     if file.suffix not in SUFFIXES:
         endings = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
         raise FormatError(f"cannot write {file}: a figure is saved as {endings}")
-    if isinstance(subject, Topology) and not figure.of_topology:
+    if not isinstance(subject, Topology):
+        check_algorithm(subject, "a figure shows")
+    elif not figure.of_topology:
         raise PcclError(f"a {kind} needs an algorithm, not only a topology")
     try:
         # Only to see whether it is there: it is an optional dependency.

@@ -13,6 +13,7 @@ from pccl._files import replacing
 from pccl._version import __version__
 from pccl.algorithm import Algorithm
 from pccl.algorithm import verify as check
+from pccl.algorithm.core import check_algorithm
 from pccl.analysis import Comparison, compare
 from pccl.errors import FormatError, PcclError
 from pccl.reporting.layouts import arrange
@@ -65,10 +66,7 @@ def report(
     >>> pccl.report(algorithm, page, baselines=["ring"])["baselines"]
     'ring'
     """
-    if not isinstance(algorithm, Algorithm):
-        raise PcclError(
-            f"a report is about an algorithm, not {algorithm!r}; pccl.load reads one from a file"
-        )
+    check_algorithm(algorithm, "a report is about")
     # A text is a sequence of names of one letter each, which is never meant.
     if isinstance(baselines, str):
         raise PcclError(
