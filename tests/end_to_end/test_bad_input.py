@@ -130,6 +130,7 @@ def wrong_files() -> list[tuple[str, ...]]:
         "version.pccl",
         "deep.json",
         "deep.yaml",
+        "indented.yaml",
         "half.pccl",
         "bytes.xml",
     )
@@ -165,7 +166,8 @@ def folder(tmp_path_factory) -> Path:
     (path / "empty.pccl").write_bytes(b"")
     (path / "half.pccl").write_bytes(good.read_bytes()[:900])
     (path / "deep.json").write_text("[" * 100_000)
-    (path / "deep.yaml").write_text("a: " + "[" * 5_000)
+    (path / "deep.yaml").write_text("a: " + "[" * 100_000)
+    (path / "indented.yaml").write_text("- " * 100_000 + "x")
     with zipfile.ZipFile(good) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     header = json.loads(entries["header.json"])

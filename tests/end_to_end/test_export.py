@@ -97,6 +97,16 @@ def test_there_and_back(xml, tmp_path):
     assert run("simulate", back).exit_code == 0
 
 
+def test_check_stops_where_nobody_reads_on(tmp_path):
+    bad = tmp_path / "bad.xml"
+    bad.write_text("hello\n" * 1_000)
+    lines = run("check", bad).stderr.splitlines()
+    assert len(lines) == 101
+    assert lines[-1].endswith("more, which --json lists")
+    listed = json.loads(run("check", bad, "--json").stdout)["problems"]
+    assert len(listed) >= 1_000
+
+
 def test_wrong_questions_get_one_line(ring, xml, tmp_path):
     out = tmp_path / "x.xml"
     assert "there is no format 'xls'; there are msccl" in refused(

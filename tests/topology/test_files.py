@@ -251,6 +251,20 @@ def test_broken_json_says_where(write, text, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "{a: " * 100_000,
+        "- " * 100_000,
+        "\n".join(" " * i + "a:" for i in range(300)),
+    ],
+)
+def test_endless_nesting_is_refused_before_it_exhausts_the_stack(write, text):
+    with pytest.raises(FormatError, match="more than 200 lists or maps inside each other"):
+        load(write("deep.yaml", text))
+
+
 def test_what_is_no_text(tmp_path):
     with pytest.raises(FormatError, match="there is no such file"):
         load(tmp_path / "missing.yaml")

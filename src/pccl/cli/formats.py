@@ -65,6 +65,8 @@ def export(file: Path, name: str | None, output: Path, quiet: bool, **flags: Any
         print_facts({**about, **facts, "written to": str(output)})
 
 
+# Problems beyond which nobody reads on.
+_MOST_PROBLEMS = 100
 _CHECKED = [f for f in FORMATS.values() if f.checker]
 
 
@@ -89,8 +91,11 @@ def check(file: Path, name: str | None, as_json: bool, quiet: bool, **flags: Any
     chosen = find_format(file, name)
     result = check_file(file, chosen.name, **given_options(chosen, chosen.checks, flags))
     # Problems go to stderr in every case: with --json, standard output is one document.
-    for line in result.problems:
+    for line in result.problems[:_MOST_PROBLEMS]:
         print_error(f"{file}: {line}")
+    more = len(result.problems) - _MOST_PROBLEMS
+    if more > 0:
+        print_error(f"{file}: and {more:,} more, which --json lists")
     if as_json:
         about = {"file": str(file), "correct": bool(result)}
         print_json(about | {"problems": result.problems, "facts": result.facts})

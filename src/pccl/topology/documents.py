@@ -19,6 +19,8 @@ T = TypeVar("T")
 # Larger files are no documents that people write: somebody gave us a disk image, or a device that never ends.
 _MOST_BYTES = 2**30
 _BLOCK = 2**16
+# Lists and maps inside each other, far more than anybody writes.
+_DEEPEST = 200
 # How .pccl files begin, which are archives.
 _ZIP = b"PK\x03\x04"
 
@@ -125,6 +127,24 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
+def _refuse_nesting(text: str, loader: Any) -> None:
+    """Raise where lists are in lists in lists: the parser in C calls itself for each, until its stack has no room."""
+    brackets = text.count("[") + text.count("{")
+    # Without brackets, what is inside begins further to the right, in the same line or below.
+    margins = (len(line) - len(line.lstrip(" -?:")) for line in text.splitlines())
+    if brackets <= _DEEPEST and max(margins, default=0) <= _DEEPEST:
+        return
+    import yaml
+
+    depth = 0
+    # This goes from one to the next without calling itself.
+    for event in yaml.parse(text, Loader=loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ValueError(f"more than {_DEEPEST} lists or maps inside each other")
+
+
 def parse_yaml(text: str) -> Any:
     """Read YAML in which no key appears twice; what is malformed is a ValueError with its line."""
     # Here, as most runs read no YAML. The parser in C is much faster, but not built everywhere.
@@ -143,6 +163,7 @@ def parse_yaml(text: str) -> Any:
             return super().construct_mapping(node, deep)
 
     try:
+        _refuse_nesting(text, Loader)
         return yaml.load(text, Loader=Loader)
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
