@@ -141,5 +141,13 @@ def test_what_makes_no_sense_is_refused(row, tmp_path):
     said = CliRunner().invoke(main, ["lab", "run", str(path)])
     assert said.exit_code == 2
     assert "give a rate for the fastest of them" in said.output
+    for words, message in (
+        (["probe", "-t", "line:1", "-o", "x.yaml"], "line:1 has no links between NPUs to measure"),
+        (["probe", "-t", "ring:3", "-o", "none/x.yaml"], "there is no folder none"),
+        (["lab", "exec", "-t", "ring:2", "--timeout", "nan", "--", "true"], "no number of seconds"),
+    ):
+        said = CliRunner().invoke(main, words)
+        assert said.exit_code == 2
+        assert message in said.output
     words = ["probe", "-t", "ring:3", "--on", "processes", "--rate", "1mbit", "-o", "x.yaml"]
     assert CliRunner().invoke(main, words).exit_code == 2

@@ -80,6 +80,9 @@ def test_a_wrong_element_is_counted_and_is_exit_code_1(plan, monkeypatch):
         (["--op", "xor"], "no operation 'xor'"),
         (["--on", "carrier-pigeon"], "'carrier-pigeon' is not one of"),
         (["--size", "3"], "--size"),
+        (["--timeout", "nan"], "'nan' is no number of seconds"),
+        (["--timeout", "inf"], "invalid value for '--timeout'"),
+        (["--iterations", "99999999999999999999"], "invalid value for '--iterations'"),
         (["--on", "numpy", "--op", "avg", "--dtype", "int32"], "average of int32 is not defined"),
     ],
 )

@@ -322,6 +322,7 @@ def test_a_machine_as_it_is_today(tmp_path):
         (("--mesh", "dp=2"), "--mesh needs --along"),
         (("--loss", "200%"), "the loss must be a share"),
         (("--for", "cuda"), "invalid value for '--for'"),
+        (("-t", "torus:3x3x3x3x3x3x3x3x3x3x3"), "chunks to deliver"),
         (("-o", "/dev/null"), "it is not a folder"),
         (("--without", "npu9"), "ring:4 has no device 'npu9'"),
         (("--set", "0:1.speed=1"), "speed"),

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import print_facts, print_json, print_line, print_table
+from pccl.cli.console import check_writable, print_facts, print_json, print_line, print_table
 from pccl.cli.options import (
+    RUNS,
+    SECONDS,
     Command,
     command,
     epilog,
@@ -52,7 +54,7 @@ def lab() -> None:
 @_rate
 @_scale
 @option("--against NAMES", "Baselines to measure on the same network: direct,ring.", default="")
-@option("--runs N", "Runs of each; the best counts. Default: 5.", type=click.IntRange(1), default=5)
+@option("--runs N", "Runs of each; the best counts. Default: 5.", type=RUNS, default=5)
 @json_option
 def run(file: Path, against: str, as_json: bool, **options: Any) -> None:
     """Run a plan in a box, and baselines beside it; every element is checked first.
@@ -81,7 +83,7 @@ def run(file: Path, against: str, as_json: bool, **options: Any) -> None:
 @option("-t --topology TEXT", "The network, such as mesh:4x4, or a file.", required=True)
 @_rate
 @_scale
-@option("--timeout SECONDS", "Default: 600.", type=click.FloatRange(0, min_open=True), default=600)
+@option("--timeout SECONDS", "Default: 600.", type=SECONDS, default=600)
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...")
 def execute(topology: str, words: tuple[str, ...], timeout: float, **options: Any) -> int:
     """Run a command once for every NPU, each in its own namespace, as torchrun would start it.
@@ -115,6 +117,8 @@ def execute(topology: str, words: tuple[str, ...], timeout: float, **options: An
 @json_option
 def probe(topology: str, on: str, output: Path, as_json: bool, **options: Any) -> None:
     """Measure latency, bandwidth and gap of every link, and write the network with them."""
+    # Before anything is measured, which takes seconds for each link.
+    check_writable(output, (".yaml", ".yml", ".json"), "a topology")
     from pccl.topology import parse_topology, save_topology
 
     shape = parse_topology(topology)

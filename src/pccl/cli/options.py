@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields, replace
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -89,6 +90,25 @@ class _Share(click.ParamType[float]):
 
 
 SHARE = _Share()
+
+
+class _Seconds(click.FloatRange):
+    """A time to wait: longer than none, and no longer than timers can count."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 10**6, min_open=True)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        # Which is neither below the least nor above the most.
+        if isnan(seconds):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds()
+# Repetitions of a measurement, which more of them would not make better.
+RUNS = click.IntRange(1, 10**6)
 
 
 class Command(click.Command):

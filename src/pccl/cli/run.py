@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pccl.cli.console import microseconds, print_json, print_table
-from pccl.cli.options import command, file_argument, json_option, option
+from pccl.cli.options import RUNS, SECONDS, command, file_argument, json_option, option
 from pccl.runtime.registry import PLACES
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ _COLUMNS = (
 @option("--dtype NAME", "Type of the elements. Default: that of the plan; float32 if it has bytes.")
 @option("--op NAME", "What sums are: sum, prod, max, min or avg. Default: sum.", default="sum")
 @option("--in-place", "Input and output in one buffer, where the collective has such a form.")
-@option("--iterations N", "Runs to measure. Default: 5.", type=click.IntRange(1), default=5)
+@option("--iterations N", "Runs to measure. Default: 5.", type=RUNS, default=5)
 @option("--seed N", "Which numbers are sent. Default: 0.", type=click.IntRange(0), default=0)
 @option(
     "--timeout SECONDS",
     "For how long a rank waits for another. Default: 60.",
-    type=click.FloatRange(0, min_open=True),
+    type=SECONDS,
     default=60.0,
 )
 @json_option

@@ -309,7 +309,7 @@ class Collective:
         shares = elements if self._is_one_share else elements // max(members, 1)
         return members * (1 if alone else members) * min(self.pieces, max(shares, 1))
 
-    def _check_manageable(self, members: int) -> None:
+    def check_manageable(self, members: int) -> None:
         """Refuse what no memory holds, before any of it is taken."""
         count = self.deliveries(members)
         if count > MOST_DELIVERIES or count * BYTES_PER_DELIVERY > _memory():
@@ -320,7 +320,7 @@ class Collective:
 
     def _conditions(self, group: Ints) -> Conditions:
         """Cut what moves into pieces, and leave out those that are empty."""
-        self._check_manageable(len(group))
+        self.check_manageable(len(group))
         shares, sources, destinations = self._moves(group.astype(np.int32))
         elements = shares // self.element
         # No more pieces than elements, as all others are empty.

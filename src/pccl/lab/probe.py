@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pccl._arrays import Ints
+from pccl.errors import RunError
 from pccl.lab.box import in_box
 from pccl.lab.ranks import WIRING, connect_neighbours
 from pccl.lab.wiring import Wiring
@@ -60,6 +61,8 @@ def ways_over(topology: Topology) -> Ways:
     [(0, 1), (1, 0), (0, 2), (2, 0)]
     """
     npus = topology.npus
+    if len(npus) < 2 or not topology.num_links:
+        raise RunError(f"{topology.name} has no links between NPUs to measure")
     place = np.full(topology.num_devices, -1, np.int64)
     place[npus] = np.arange(len(npus))
     src, dst = (axis.ravel() for axis in np.meshgrid(npus, npus, indexing="ij"))

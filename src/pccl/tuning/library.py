@@ -162,6 +162,9 @@ def tune(
     ]
     if not together or not all(together):
         raise PcclError("there is no collective to plan for")
+    # Before the network is written into every task.
+    for one in (one for group in together for one in group):
+        one.check_manageable(len(one.members(topology.npus)))
     all_sizes = [int(size) for size in size_range(sizes, step)]
     tasks = [[_task(topology, group, size, chosen) for size in all_sizes] for group in together]
     finished = Finished(path / WORK)
