@@ -9,15 +9,13 @@ The program is as it always was; what differs is the name of the backend, and a 
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-STEPS = 4
+import training
 
 
 def train(group: Any = None) -> list[float]:
@@ -25,31 +23,8 @@ def train(group: Any = None) -> list[float]:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 1))
     model = DistributedDataParallel(network, process_group=group)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    torch.manual_seed(1 + dist.get_rank(group))
-    losses = []
-    for _ in range(STEPS):
-        sample = torch.randn(32, 16)
-        loss = (model(sample) - sample.sum(dim=1, keepdim=True)).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        shown = loss.detach().clone()
-        dist.all_reduce(shown, group=group)
-        losses.append(float(shown) / dist.get_world_size(group))
-    return losses
-
-
-def main() -> None:
-    backend = sys.argv[1] if len(sys.argv) > 1 else "pccl"
-    if backend == "pccl":
-        import pccl.torch  # noqa: F401  (makes the backend known)
-    dist.init_process_group(backend)
-    losses = train()
-    if dist.get_rank() == 0:
-        print(f"{backend}: losses {', '.join(f'{loss:.6f}' for loss in losses)}")
-    dist.destroy_process_group()
+    return training.steps(model, group)
 
 
 if __name__ == "__main__":
-    main()
+    training.main(train)

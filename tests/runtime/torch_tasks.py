@@ -6,6 +6,7 @@ import functools
 import logging
 import os
 import runpy
+import sys
 import warnings
 from collections import Counter
 from datetime import timedelta
@@ -235,6 +236,8 @@ def train(transport, example, plans, ranks):
     """Train with gloo and with plans; the losses of both, and what plans have served."""
     os.environ["PCCL_PLANS"] = plans
     warnings.simplefilter("ignore")
+    # As if it were started from the shell, with what lies beside it.
+    sys.path.insert(0, str(EXAMPLES))
     run = runpy.run_path(str(EXAMPLES / f"{example}.py"))["train"]
     groups = [first_ranks(ranks, backend) for backend in ("gloo", "pccl")]
     if transport.rank >= ranks:

@@ -37,7 +37,8 @@ from pccl.topology.generators import (
 )
 from pccl.topology.interchange import from_networkx, to_networkx
 from pccl.topology.language import ZooEntry, named_in, parse_topology, zoo
-from pccl.topology.machines import (
+from pccl.topology.machines.amd import mi250, mi300x, mi355x
+from pccl.topology.machines.clouds import (
     aws_p4d,
     aws_p5,
     aws_p5e,
@@ -45,6 +46,9 @@ from pccl.topology.machines import (
     aws_trn2_ultraserver,
     azure_ndv4,
     azure_ndv5,
+)
+from pccl.topology.machines.google import tpu, tpu7x, tpu_v4, tpu_v5e, tpu_v5p, tpu_v6e
+from pccl.topology.machines.nvidia import (
     dgx1,
     dgx2,
     dgx_a100,
@@ -54,16 +58,7 @@ from pccl.topology.machines import (
     hgx_b200,
     hgx_h100,
     hgx_h200,
-    mi250,
-    mi300x,
-    mi355x,
     ndv2,
-    tpu,
-    tpu7x,
-    tpu_v4,
-    tpu_v5e,
-    tpu_v5p,
-    tpu_v6e,
 )
 from pccl.topology.parts import Link, Switch
 

@@ -11,7 +11,7 @@ from pccl.errors import FormatError
 from pccl.topology.core import Topology
 from pccl.topology.importers.hardware import HOP_LATENCY, PCIE_LATENCY, Gpu, nic_wire
 from pccl.topology.importers.model import Box, Fabric, Hints, Nic, Part, Port, Wire
-from pccl.topology.machines import CUBE_MESH
+from pccl.topology.machines.nvidia import CUBE_MESH
 from pccl.topology.parts import Link, Switch
 from pccl.units import BytesPerSecond, Picoseconds, counted
 

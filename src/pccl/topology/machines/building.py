@@ -54,12 +54,12 @@ def machine(
     The machine takes the number of boxes, a flag for everything that switches can be asked to do, and for every kind of
     link its bandwidth, latency and gap: ``nic``, ``nic_latency`` and ``nic_gap``.
     """
-    parameters = [_parameter("boxes", 1, int, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    parameters += [_parameter(flag, False, bool) for flag in flags]
+    parameters = [parameter("boxes", 1, int, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    parameters += [parameter(flag, False, bool) for flag in flags]
     for kind, speed in speeds.items():
-        parameters.append(_parameter(kind, speed.bandwidth, Bandwidth))
-        parameters.append(_parameter(f"{kind}_latency", speed.latency, Time))
-        parameters.append(_parameter(f"{kind}_gap", speed.gap, Time))
+        parameters.append(parameter(kind, speed.bandwidth, Bandwidth))
+        parameters.append(parameter(f"{kind}_latency", speed.latency, Time))
+        parameters.append(parameter(f"{kind}_gap", speed.gap, Time))
     signature = inspect.Signature(parameters, return_annotation=Topology)
 
     def decorate(join: Callable[[Builder], None]) -> Machine:
@@ -77,16 +77,23 @@ def machine(
             join(builder)
             return builder.topology()
 
-        build.__signature__ = signature  # type: ignore[attr-defined]
-        build.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": Topology}
+        described(build, signature)
         return build
 
     return decorate
 
 
-def _parameter(
+def described(build: Machine, signature: inspect.Signature) -> None:
+    """Let a function that takes anything say what it takes."""
+    parameters = signature.parameters.values()
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    build.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": Topology}
+
+
+def parameter(
     name: str, default: object, annotation: object, kind: Any = inspect.Parameter.KEYWORD_ONLY
 ) -> inspect.Parameter:
+    """Return a parameter of a machine, which is given by its name unless its kind says otherwise."""
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import TypeAlias
+from functools import wraps
+from typing import Any, TypeAlias
 
 from pccl.errors import TopologyError
 from pccl.topology.core import Topology
 from pccl.topology.generators import NO_GAP, grid
-from pccl.topology.machines.building import wire
+from pccl.topology.machines.building import Machine, described, parameter, wire
 from pccl.units import Bandwidth, Time, whole
 
 _Shapes: TypeAlias = dict[int, tuple[int, ...]]
+# Of a slice of this shape: which dimensions wrap round.
+Wrapping: TypeAlias = Callable[[tuple[int, ...]], list[bool]]
 
 # The bandwidths of Google's data sheets, which count both directions of all links of a chip: 1,200 GB/s over six links
 # (v5p, TPU7x), 800 over four (v6e), 400 over four (v5e); v4 has six of 50 GB/s. The latency is our assumption.
-_ICI_V4 = "50GB/s"
-_ICI_V5E = "50GB/s"
-_ICI_V5P = "100GB/s"
-_ICI_V6E = "100GB/s"
-_ICI_7X = "100GB/s"
 _ICI_LATENCY = "500ns"
 # Rows wrap round where they fill an axis of the pod, 16 chips long (v5e, v6e: "How to Scale Your Model", chapter 2), or
 # are made of whole cubes of four by four by four, which optical switches join (v4, v5p, TPU7x: Google Cloud, TPU v5p).
@@ -37,13 +36,75 @@ _SHAPES_3D: _Shapes = {
 }  # fmt: skip
 
 
-def tpu_v4(
-    *shape: int,
-    ici: Bandwidth = _ICI_V4,
-    ici_latency: Time = _ICI_LATENCY,
-    ici_gap: Time = NO_GAP,
-    wrap: bool | None = None,
-) -> Topology:
+# What shapes are called: two sizes by their names, three in a row.
+_PLANE = [
+    inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=int)
+    for name in ("rows", "columns")
+]
+_SPACE = [inspect.Parameter("shape", inspect.Parameter.VAR_POSITIONAL, annotation=int)]
+
+
+def _tpu(name: str, dimensions: int, ici: str) -> Callable[[Wrapping], Machine]:
+    """Make a machine of a function that says which dimensions of a slice wrap round.
+
+    The machine takes the shape of the slice, bandwidth, latency and gap of a link, and whether all dimensions are to
+    wrap round, whatever the slice says.
+    """
+    options = [
+        parameter("ici", ici, Bandwidth),
+        parameter("ici_latency", _ICI_LATENCY, Time),
+        parameter("ici_gap", NO_GAP, Time),
+        parameter("wrap", None, bool | None),
+    ]
+    sizes = _PLANE if dimensions == 2 else _SPACE
+    signature = inspect.Signature([*sizes, *options], return_annotation=Topology)
+
+    def decorate(wrapping: Wrapping) -> Machine:
+        @wraps(wrapping)
+        def build(*arguments: Any, **given: Any) -> Topology:
+            bound = signature.bind(*arguments, **given)
+            bound.apply_defaults()
+            shape = bound.args
+            values = bound.kwargs
+            wrap = values["wrap"]
+            _check(name, shape, dimensions, wrap)
+            speed = wire("ici", values["ici"], values["ici_latency"], values["ici_gap"])
+            return grid(
+                *shape,
+                wrap=wrapping(shape) if wrap is None else [wrap] * dimensions,
+                bandwidth=speed.bandwidth,
+                latency=speed.latency,
+                gap=speed.gap,
+                name=f"{name}:{'x'.join(map(str, shape))}",
+            )
+
+        described(build, signature)
+        return build
+
+    return decorate
+
+
+def _check(name: str, shape: tuple[int, ...], dimensions: int, wrap: object) -> None:
+    if len(shape) != dimensions:
+        raise TopologyError(f"a {name} has {dimensions} dimensions, not {len(shape)}")
+    for size in shape:
+        if whole(size) is None or size < 1:
+            raise TopologyError(f"a {name} needs positive numbers, not {size!r}")
+    if wrap is not None and not isinstance(wrap, bool):
+        raise TopologyError(f"{name}: wrap is True, False or None, not {wrap!r}")
+
+
+def _axes_of_pods(shape: tuple[int, ...]) -> list[bool]:
+    return [size == _POD_AXIS for size in shape]
+
+
+def _whole_cubes(shape: tuple[int, ...]) -> list[bool]:
+    # Cubes are joined whole or not at all.
+    return [all(size % _CUBE == 0 for size in shape)] * len(shape)
+
+
+@_tpu("tpu-v4", 3, "50GB/s")
+def tpu_v4(shape: tuple[int, ...]) -> list[bool]:
     """TPU v4: a 3D torus, 50GB/s a link in each direction; slices smaller than 4x4x4 are meshes.
 
     We assume 500ns a link. ``wrap`` says for all dimensions whether they wrap round; otherwise the slice tells.
@@ -53,18 +114,11 @@ def tpu_v4(
     >>> tpu_v4(4, 4, 4)
     Topology('tpu-v4:4x4x4': 64 NPUs, 384 links, 50GB/s, 500ns)
     """
-    return _slice("tpu-v4", shape, 3, ici, ici_latency, ici_gap, wrap)
+    return _whole_cubes(shape)
 
 
-def tpu_v5e(
-    rows: int,
-    columns: int,
-    *,
-    ici: Bandwidth = _ICI_V5E,
-    ici_latency: Time = _ICI_LATENCY,
-    ici_gap: Time = NO_GAP,
-    wrap: bool | None = None,
-) -> Topology:
+@_tpu("tpu-v5e", 2, "50GB/s")
+def tpu_v5e(shape: tuple[int, ...]) -> list[bool]:
     """TPU v5e: a 2D torus, 50GB/s a link in each direction; a dimension shorter than 16 does not wrap round.
 
     We assume 500ns a link. ``wrap`` says for both dimensions whether they wrap round; otherwise the slice tells.
@@ -76,16 +130,11 @@ def tpu_v5e(
     >>> tpu_v5e(4, 4)
     Topology('tpu-v5e:4x4': 16 NPUs, 48 links, 50GB/s, 500ns)
     """
-    return _slice("tpu-v5e", (rows, columns), 2, ici, ici_latency, ici_gap, wrap)
+    return _axes_of_pods(shape)
 
 
-def tpu_v5p(
-    *shape: int,
-    ici: Bandwidth = _ICI_V5P,
-    ici_latency: Time = _ICI_LATENCY,
-    ici_gap: Time = NO_GAP,
-    wrap: bool | None = None,
-) -> Topology:
+@_tpu("tpu-v5p", 3, "100GB/s")
+def tpu_v5p(shape: tuple[int, ...]) -> list[bool]:
     """TPU v5p: as v4, with 100GB/s a link.
 
     Examples
@@ -95,18 +144,11 @@ def tpu_v5p(
     >>> tpu_v5p(2, 2, 2)
     Topology('tpu-v5p:2x2x2': 8 NPUs, 24 links, 100GB/s, 500ns)
     """
-    return _slice("tpu-v5p", shape, 3, ici, ici_latency, ici_gap, wrap)
+    return _whole_cubes(shape)
 
 
-def tpu_v6e(
-    rows: int,
-    columns: int,
-    *,
-    ici: Bandwidth = _ICI_V6E,
-    ici_latency: Time = _ICI_LATENCY,
-    ici_gap: Time = NO_GAP,
-    wrap: bool | None = None,
-) -> Topology:
+@_tpu("tpu-v6e", 2, "100GB/s")
+def tpu_v6e(shape: tuple[int, ...]) -> list[bool]:
     """TPU v6e (Trillium): as v5e, with 100GB/s a link.
 
     Examples
@@ -114,16 +156,11 @@ def tpu_v6e(
     >>> tpu_v6e(8, 16)
     Topology('tpu-v6e:8x16': 128 NPUs, 480 links, 100GB/s, 500ns)
     """
-    return _slice("tpu-v6e", (rows, columns), 2, ici, ici_latency, ici_gap, wrap)
+    return _axes_of_pods(shape)
 
 
-def tpu7x(
-    *shape: int,
-    ici: Bandwidth = _ICI_7X,
-    ici_latency: Time = _ICI_LATENCY,
-    ici_gap: Time = NO_GAP,
-    wrap: bool | None = None,
-) -> Topology:
+@_tpu("tpu7x", 3, "100GB/s")
+def tpu7x(shape: tuple[int, ...]) -> list[bool]:
     """TPU7x (Ironwood): as v5p, with 100GB/s a link.
 
     Examples
@@ -131,11 +168,11 @@ def tpu7x(
     >>> tpu7x(4, 4, 4)
     Topology('tpu7x:4x4x4': 64 NPUs, 384 links, 100GB/s, 500ns)
     """
-    return _slice("tpu7x", shape, 3, ici, ici_latency, ici_gap, wrap)
+    return _whole_cubes(shape)
 
 
 # Per name before the hyphen: the function, shapes by chips, and how many TensorCores count as one chip.
-_SLICES: dict[str, tuple[Callable[..., Topology], _Shapes, int]] = {
+_SLICES: dict[str, tuple[Machine, _Shapes, int]] = {
     "v4": (tpu_v4, _SHAPES_3D, 2),
     "v5litepod": (tpu_v5e, _SHAPES_2D, 1),
     "v5e": (tpu_v5e, _SHAPES_2D, 1),
@@ -178,39 +215,3 @@ def tpu(
     # What is not given is as in other slices of the generation.
     options = {name: value for name, value in given.items() if value is not None}
     return build(*shapes[chips], wrap=wrap, **options)
-
-
-def _slice(
-    name: str,
-    shape: tuple[int, ...],
-    dimensions: int,
-    ici: Bandwidth,
-    latency: Time,
-    gap: Time,
-    wrap: bool | None,
-) -> Topology:
-    if len(shape) != dimensions:
-        raise TopologyError(f"a {name} has {dimensions} dimensions, not {len(shape)}")
-    for size in shape:
-        if whole(size) is None or size < 1:
-            raise TopologyError(f"a {name} needs positive numbers, not {size!r}")
-    if wrap is not None and not isinstance(wrap, bool):
-        raise TopologyError(f"{name}: wrap is True, False or None, not {wrap!r}")
-    wraps = [wrap] * dimensions if wrap is not None else _wraps(shape)
-    speed = wire("ici", ici, latency, gap)
-    return grid(
-        *shape,
-        wrap=wraps,
-        bandwidth=speed.bandwidth,
-        latency=speed.latency,
-        gap=speed.gap,
-        name=f"{name}:{'x'.join(map(str, shape))}",
-    )
-
-
-def _wraps(shape: tuple[int, ...]) -> list[bool]:
-    """Which dimensions of a slice wrap round."""
-    if len(shape) == 2:
-        return [size == _POD_AXIS for size in shape]
-    # Cubes are joined whole or not at all.
-    return [all(size % _CUBE == 0 for size in shape)] * 3
