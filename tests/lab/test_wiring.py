@@ -73,6 +73,7 @@ def test_rates_are_read_as_tc_writes_them_too(text, rate):
         (pccl.topology.ring(4), {"rate": "0mbit"}, "above 0"),
         (pccl.topology.ring(4), {"scale": -1.0}, "a number above 0"),
         (pccl.topology.ring(4), {"scale": float("nan")}, "a number above 0"),
+        (pccl.topology.ring(4), {"scale": 1e99}, "more than the 4GB/s that a box can play"),
         (pccl.topology.ring(4), {"rate": "1mbit", "scale": 1.0}, "not both"),
         (pccl.topology.ring(MOST_DEVICES + 1), {"rate": "1mbit"}, "a box holds up to 128"),
         (Topology.from_links(1, []), {"rate": "1mbit"}, "has no links"),

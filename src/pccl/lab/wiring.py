@@ -105,13 +105,16 @@ class Wiring:
             factor = int(parse_rate(rate)) / int(topology.bandwidth.max())
         if not (math.isfinite(factor) and factor > 0):
             raise PcclError(f"the scale must be a number above 0, not {scale!r}")
-        slow = np.maximum(np.rint(topology.bandwidth * factor), 1).astype(np.int64)
-        if int(slow.sum()) > FASTEST:
+        scaled = np.maximum(np.rint(topology.bandwidth * factor), 1)
+        # While they are floats, which may be larger than any whole number of ours.
+        total = float(scaled.sum())
+        if total > FASTEST:
             raise PcclError(
-                f"the links of {topology.name} carry {BytesPerSecond(int(slow.sum()))} in all, more than the "
+                f"the links of {topology.name} carry {total / 1e9:.3g}GB/s in all, more than the "
                 f"{BytesPerSecond(FASTEST)} that a box can play; give a rate for the fastest of them (rate='40mbit', "
                 "--rate 40mbit)"
             )
+        slow = scaled.astype(np.int64)
         none = np.zeros(topology.num_links, np.int64)
         made = topology.derived(
             name=topology.name,
