@@ -115,6 +115,8 @@ def collectives(draw: st.DrawFn, npus: int, *, any_size: bool = False) -> pccl.C
         given["root"] = draw(st.none() | st.sampled_from(group))
     if kind == "send-recv":
         given["cyclic"] = draw(st.booleans())
+    if kind == "all-reduce":
+        given["whole"] = draw(st.booleans())
     share = draw(st.sampled_from([1, 1000, 4099, 2**20]))
     if any_size:
         dtype = draw(st.sampled_from(["uint8", "float32"]))

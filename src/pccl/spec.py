@@ -98,6 +98,9 @@ class CollectiveEntry(msgspec.Struct, forbid_unknown_fields=True):
     cyclic: Annotated[
         bool | None, _about("send-recv: whether the last member sends to the first")
     ] = None
+    whole: Annotated[
+        bool | None, _about("all-reduce: whether the buffer is one share, not one for every member")
+    ] = None
     matrix: Annotated[
         str | list[list[int | float | str]] | None,
         _about("all-to-all-v: what member i sends to member j, in bytes or with a unit; or a file"),

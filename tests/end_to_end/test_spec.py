@@ -257,6 +257,7 @@ def test_the_schema_knows_every_key():
         "confined",
         "root",
         "cyclic",
+        "whole",
         "matrix",
         "pattern",
     }

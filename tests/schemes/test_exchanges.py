@@ -88,6 +88,19 @@ def test_shares_are_added_up_inside_boxes_and_exchanged_between_them(machine, wa
     assert algorithm.duration / 1e6 == pytest.approx(ways, rel=0.03)
 
 
+def test_the_smallest_sums_are_not_even_cut_into_shares():
+    """Every message holds a NIC for some time; one for each of 32 shares would cost more than all its bytes."""
+    machine = parse_topology("h100:4")
+    algorithm = pccl.synthesize(machine, pccl.AllReduce("1KiB"))
+    pccl.verify(algorithm)
+    assert algorithm.collectives[0].whole
+    assert len(algorithm.conditions) == 1
+    shares = pccl.baseline("exchange", machine, SMALL)
+    assert algorithm.duration < 0.95 * shares.duration
+    for target in ("mscclpp", "msccl", "chakra"):
+        assert TARGETS[target].time_of(algorithm) <= 1.02 * algorithm.duration
+
+
 def test_medium_sums_between_boxes_are_scattered():
     """All of it over every NIC would take longer than the second way inside boxes."""
     machine = parse_topology("a100:2")

@@ -181,9 +181,7 @@ def compare(
         rows.append(_baseline_row(ours, entry, quick))
     if proven is not None and any((row.duration or proven.value) < proven.value for row in rows):
         # It holds for data that are cut as ours are; others cut them finer.
-        proven = lower_bound(
-            algorithm.topology, *(replace(one, chunks=None) for one in algorithm.collectives)
-        )
+        proven = lower_bound(algorithm.topology, *(one.uncut() for one in algorithm.collectives))
         ours = replace(algorithm, bound=proven)
         rows = [
             replace(row, of_bound=row.duration and _ratio(proven.value, row.duration))
@@ -224,11 +222,12 @@ def _fastest(entry: Baseline, ours: Algorithm) -> Algorithm:
     """The baseline with the data cut as ours are, or not cut at all, unless it chooses by itself."""
     own_cut = ours.collectives
     if entry.pipelined:
-        return entry.run(ours.topology, [replace(one, chunks=None) for one in own_cut])
+        return entry.run(ours.topology, [one.uncut() for one in own_cut])
     cuts = [own_cut]
     # A synthesis takes long, and has no reason to do better with fewer chunks.
-    if not entry.synthesizes and any(one.pieces > 1 for one in own_cut):
-        cuts.append(tuple(replace(one, chunks=1) if one.pieces > 1 else one for one in own_cut))
+    if not entry.synthesizes:
+        cuts.append(tuple(replace(one.uncut(), chunks=1) for one in own_cut))
+        cuts = list(dict.fromkeys(cuts))
     found = (entry.run(ours.topology, collectives) for collectives in cuts)
     return min(found, key=lambda algorithm: algorithm.duration)
 

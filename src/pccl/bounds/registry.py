@@ -52,8 +52,10 @@ def lower_bound(topology: Topology, *collectives: Collective, quick: bool = Fals
     >>> str(pccl.lower_bound(mesh, pccl.AllToAll(size="16kB")))
     '16us, NPUs 0-7 must send 64kB over 4 links of 1GB/s'
     """
-    conditions = compile_conditions(topology, collectives)
     is_free = np.array([collective.chunks is None for collective in collectives])
+    # However they are cut also means: not at all.
+    as_cut = [one.in_one() if one.chunks is None else one for one in collectives]
+    conditions = compile_conditions(topology, as_cut)
     return bound_of(
         topology,
         conditions,

@@ -233,7 +233,7 @@ class Collective:
         """
         if not self.has_one_size:
             return self
-        chunks = self.pieces * (1 if self._is_one_share else members)
+        chunks = self.pieces * self._count_shares(members)
         step = chunks * self.element
         # An empty chunk has no condition: then the enlarged collective would have more chunks than
         # this one.
@@ -243,6 +243,14 @@ class Collective:
                 "would be empty; take fewer chunks or a larger size"
             )
         return replace(self, size=Bytes(-(-int(self.size) // step) * step))
+
+    def uncut(self) -> Self:
+        """The same collective, of which nobody has said into what its data are cut."""
+        return replace(self, chunks=None)
+
+    def in_one(self) -> Self:
+        """The same collective with its data in as few chunks as can be."""
+        return replace(self, chunks=1)
 
     def with_elements(self, count: int) -> Self:
         """The same collective of so many elements, each of one byte: plans are for ratios, not for sizes.
@@ -304,10 +312,9 @@ class Collective:
         >>> pccl.AllGather("4MiB", chunks=10).deliveries(8)
         640
         """
-        alone = self._is_one_share or self.rooted
-        elements = int(self.size) // self.element
-        shares = elements if self._is_one_share else elements // max(members, 1)
-        return members * (1 if alone else members) * min(self.pieces, max(shares, 1))
+        shares = max(self._count_shares(members), 1)
+        most_pieces = max(int(self.size) // self.element // shares, 1)
+        return members * (1 if self.rooted else shares) * min(self.pieces, most_pieces)
 
     def check_manageable(self, members: int) -> None:
         """Refuse what no memory holds, before any of it is taken."""
@@ -380,9 +387,11 @@ class Collective:
     def _shares(self, members: int) -> Ints:
         """The sizes of the shares that the buffer consists of, in the order of the members."""
         elements = np.array([int(self.size) // self.element])
-        count = 1 if self._is_one_share else members
-        shares: Ints = split(elements, count)[0] * self.element
+        shares: Ints = split(elements, self._count_shares(members))[0] * self.element
         return shares
+
+    def _count_shares(self, members: int) -> int:
+        return 1 if self._is_one_share else members
 
     def _check_elements(self, size: int, what: str) -> None:
         if size % self.element:

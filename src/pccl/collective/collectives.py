@@ -8,7 +8,8 @@ NPUs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -57,9 +58,27 @@ class ReduceScatter(Collective):
         return self._gathered(conditions, conditions.destination_ids, ranks).reversed()
 
 
+@dataclass(frozen=True)
 class AllReduce(Collective):
-    """Every NPU ends with the sum of all NPUs' values for the whole buffer."""
+    """Every NPU ends with the sum of all NPUs' values for the whole buffer.
 
+    Parameters
+    ----------
+    size, group, chunks
+        As for all collectives.
+    whole
+        Whether the buffer is one share, instead of one for every member: for data so small that messages count more
+        than bytes.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> ring = pccl.topology.ring(4)
+    >>> [len(AllReduce("1KiB", whole=whole).conditions(ring)) for whole in (False, True)]
+    [4, 1]
+    """
+
+    whole: bool = field(default=False, kw_only=True, repr=False)
     kind = "all-reduce"
     collects = True
     spreads = True
@@ -68,10 +87,26 @@ class AllReduce(Collective):
         """Twice that of its halves, a Reduce-Scatter and an All-Gather."""
         return 2 * super().bus_factor(members)
 
+    def uncut(self) -> Self:
+        """The same collective, of which nobody has said into what its data are cut."""
+        return replace(super().uncut(), whole=False)
+
+    def in_one(self) -> Self:
+        """The same collective in one chunk."""
+        return replace(super().in_one(), whole=True)
+
+    def _check_shared(self) -> None:
+        super()._check_shared()
+        self._set("whole", yes_or_no(self.whole, f"{self.kind}: whole"))
+
+    def _count_shares(self, members: int) -> int:
+        return 1 if self.whole else members
+
     def _moves(self, group: Ints) -> Moves:
         # Contributors are destinations too: nobody has the sum from the start.
-        everyone = _everyone(group)
-        return self._shares(len(group)), everyone, everyone
+        shares = self._shares(len(group))
+        everyone = np.tile(group, (len(shares), 1))
+        return shares, everyone, everyone
 
 
 def _everyone(group: Ints) -> Ints:

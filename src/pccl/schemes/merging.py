@@ -267,7 +267,7 @@ class Merging:
         def counted_back(target: Ints) -> Ints:
             """How far before itself the message stands of which each says the row, 0 for none."""
             found = target[row]
-            back = place - place[first[chunk] + within[found]]
+            back = place - place[first[chunk] + np.where(found >= 0, within[found], 0)]
             return np.where(found >= 0, back, 0)[order]
 
         return Sends(

@@ -92,8 +92,12 @@ def _cuts(
     """Into how many chunks to cut the collectives: as asked, as ours, or not at all; some schemes choose themselves."""
     if scheme.pipelined or all(one.chunks for one in collectives):
         return [tuple(collectives)]
-    whole = tuple(one if one.chunks else replace(one, chunks=1) for one in collectives)
-    return list(dict.fromkeys([whole, tuple(ours)]))
+    shares = tuple(one if one.chunks else replace(one, chunks=1) for one in collectives)
+    cuts = [shares, tuple(ours)]
+    if scheme.exchanges:
+        # All of it goes the same way, so that shares would only cost messages.
+        cuts.append(tuple(one if one.chunks else one.in_one() for one in collectives))
+    return list(dict.fromkeys(cuts))
 
 
 def _keeps_to_itself(search: Search, algorithm: Algorithm, best: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -92,7 +92,7 @@ def perform(task: Task) -> Outcome:
     algorithm = synthesize(topology, *collectives, settings=settings)
     bound = algorithm.bound or lower_bound(topology, *collectives, quick=True)
     try:
-        known = best_of_nccl(topology, replace(collectives[0], chunks=None))
+        known = best_of_nccl(topology, collectives[0].uncut())
     except PcclError:
         nccl = 0
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ def draw(
     """Draw time and bus bandwidth over sizes; without names the baselines are those that NCCL would run."""
     collectives = [
         # The number of chunks is part of what was found, for one size.
-        replace(collective, chunks=None) if collective.has_one_size else collective
+        collective.uncut() if collective.has_one_size else collective
         for collective in algorithm.collectives
     ]
     names = style.listed(against)
