@@ -355,3 +355,40 @@ def test_a_switch_takes_two_latencies_before_its_links_are_busy():
 def test_nothing_to_send_is_said():
     bound = pccl.lower_bound(network(pccl.topology.ring, 4), pccl.AllGather("4kB", group=[1]))
     assert str(bound) == "0ps, as nothing has to be sent"
+
+
+def test_far_pairs_use_a_link_at_the_beginning_or_at_the_end():
+    """To another rail, data change rails before they leave the box or after: for both, there is a little time."""
+    machine = pccl.topology.parse_topology("h100:4")
+    bound = pccl.lower_bound(machine, pccl.AllToAll("64KiB"))
+    assert bound.kind == "cover"
+    to_other_rails = 8 * 21 * 2048
+    each_time = to_other_rails / (8 * 50e9) / 2 * 1e6
+    assert bound.value / 1e6 == pytest.approx(3.8725 + each_time, rel=1e-4)
+    check(bound, machine, compile_conditions(machine, [pccl.AllToAll("64KiB")]))
+
+
+def test_sums_are_added_up_inside_boxes_before_they_leave():
+    """Whoever does not wait for its box sends so much more that it takes longer: inside, between, and inside again."""
+    machine = pccl.topology.parse_topology("h100:4")
+    bound = pccl.lower_bound(machine, pccl.AllReduce("64KiB"))
+    assert bound.kind == "cover"
+    assert 2 * 1.872 + 2 < bound.value / 1e6 < 6
+    # With little data, it is not worth while to wait.
+    assert pccl.lower_bound(machine, pccl.AllReduce("1KiB")).value / 1e6 < 4
+
+
+@pytest.mark.parametrize(
+    "certificate",
+    [
+        {"parts": (0, 1), "distance": (0,)},
+        {"parts": (0, 1, 0, 1), "distance": ()},
+        {"parts": (0, 1, 0, 1)},
+    ],
+)
+def test_what_is_no_cover_proves_nothing(certificate):
+    ring = pccl.topology.ring(4)
+    collective = pccl.AllReduce("4MiB")
+    bound = pccl.Bound("cover", Picoseconds(1), certificate)
+    with pytest.raises(pccl.VerificationError, match="no valid certificate"):
+        check(bound, ring, compile_conditions(ring, [collective]))

@@ -6,6 +6,7 @@ windows    from when until when links can carry what helps, and how much that is
 latency    the unloaded time of a chunk from one device to another
 cut        what must leave a set of devices, over the rate at which its links carry it away
 sets       the search for such sets
+cover      which pairs of NPUs a message serves, if there is little time
 prices     whatever links cost, chunks pay for their cheapest ways, and links earn no more than they carry
 rising     the search for prices that make the cheapest ways dear
 messages   how many messages a chunk needs between the parts of any partition, and what they cost

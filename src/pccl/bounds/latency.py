@@ -38,7 +38,11 @@ def prove(case: Case, certificate: Certificate, whole_chunks: bool) -> int:
         return 0
     source, destination = certificate["devices"]
     devices = np.arange(case.topology.num_devices)
-    sizes = case.conditions.bytes[case.going(devices == source, devices == destination)]
+    counts = case.going(devices == source, devices == destination)
+    if whole_chunks and case.cut_freely is not None:
+        # What might be cut further need not travel as a whole.
+        counts &= ~case.cut_freely
+    sizes = case.conditions.bytes[counts]
     if not len(sizes):
         return 0
     size = int(sizes.max()) if whole_chunks else 1

@@ -14,7 +14,7 @@ import numpy as np
 
 from pccl._arrays import Bools
 from pccl.algorithm.bound import Bound, Certificate
-from pccl.bounds import cut, latency, prices
+from pccl.bounds import cover, cut, latency, prices
 from pccl.bounds.case import Case
 from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import VerificationError
@@ -35,7 +35,7 @@ class Kind(Protocol):
         """Return why."""
 
 
-KINDS: dict[str, Kind] = {"latency": latency, "cut": cut, "prices": prices}
+KINDS: dict[str, Kind] = {"latency": latency, "cut": cut, "cover": cover, "prices": prices}
 
 
 def lower_bound(topology: Topology, *collectives: Collective, quick: bool = False) -> Bound:
