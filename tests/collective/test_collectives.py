@@ -145,7 +145,9 @@ anything = scalars | st.lists(scalars | st.lists(scalars, max_size=2), max_size=
 @given(
     st.sampled_from(sorted(COLLECTIVES)),
     st.dictionaries(
-        st.sampled_from(["size", "group", "chunks", "root", "matrix", "cyclic", "whole", "pattern"]),
+        st.sampled_from(
+            ["size", "group", "chunks", "root", "matrix", "cyclic", "whole", "pattern"]
+        ),
         anything,
     ),
 )
