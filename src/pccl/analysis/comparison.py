@@ -226,7 +226,8 @@ def _fastest(entry: Baseline, ours: Algorithm) -> Algorithm:
     cuts = [own_cut]
     # A synthesis takes long, and has no reason to do better with fewer chunks.
     if not entry.synthesizes:
-        cuts.append(tuple(replace(one.uncut(), chunks=1) for one in own_cut))
+        uncut = [one.uncut() for one in own_cut]
+        cuts.append(tuple(one if one.chunks else replace(one, chunks=1) for one in uncut))
         cuts = list(dict.fromkeys(cuts))
     found = (entry.run(ours.topology, collectives) for collectives in cuts)
     return min(found, key=lambda algorithm: algorithm.duration)

@@ -91,6 +91,10 @@ class Custom(Collective):
         self._set("group", tuple(sorted(members)))
         self._set("size", Bytes(sum(int(row.size) for row in rows)))
 
+    def uncut(self) -> Custom:
+        """The same pattern, whose conditions are what they are."""
+        return self
+
     def with_elements(self, count: int) -> Custom:
         """The same pattern in the same ratios; chunks may be empty, which no pattern of users has."""
         ends = np.cumsum([int(row.size) for row in self.pattern]) * count // int(self.size)
