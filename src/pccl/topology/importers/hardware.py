@@ -7,7 +7,7 @@ direction; NCCL's own tables are what it expects to reach, 10 to 20 % less.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from difflib import get_close_matches
 
 from pccl.errors import TopologyError
@@ -19,6 +19,11 @@ PCIE_3 = 15_754 * 10**6
 PCIE_4 = 31_508 * 10**6
 PCIE_5 = 63_015 * 10**6
 PCIE_6 = 121_000 * 10**6
+# NICs of InfiniBand by generation: 100, 200, 400 and 800 Gb/s.
+EDR = 12_500_000_000
+HDR = 25 * GB
+NDR = 50 * GB
+XDR = 100 * GB
 # NCCL counts 1.0 us for a step over PCIe and 0.6 us for one over NVLink (ring with LL, src/graph/tuning.cc); where
 # there is a switch, half of it falls on either side.
 PCIE_LATENCY = 500 * NS
@@ -57,10 +62,11 @@ class Gpu:
 
     name: str
     title: str
+    _: KW_ONLY
     links: int
     link: int
     joined: str
-    per_box: int
+    per_box: int = 8
     pcie: int
     nic: int
     latency: int
@@ -72,58 +78,202 @@ class Gpu:
         return self.links * self.link
 
 
-# The bandwidth of NVLink on data sheets counts both directions: 900 GB/s are 450 GB/s each way.
-_NVLINK_4 = 25 * GB
-_NVLINK_5 = 50 * GB
-_H100_LATENCY = 936_250  # as ASTRA-sim's network of HGX H100 has it
+# Data sheets count both directions of NVLink and xGMI: 900 GB/s are 450 GB/s each way.
+_P100 = Gpu(
+    "p100",
+    "Tesla P100 SXM2",
+    links=4,
+    link=20 * GB,
+    joined="cube",
+    pcie=PCIE_3,
+    nic=EDR,
+    latency=700 * NS,
+    source="NVIDIA P100 data sheet: 4 NVLinks, 160 GB/s in both directions",
+)
+_V100 = replace(
+    _P100,
+    name="v100",
+    title="Tesla V100 SXM2",
+    links=6,
+    link=25 * GB,
+    source="NVIDIA V100 data sheet: 6 NVLinks, 300 GB/s in both directions",
+)
+_A100 = Gpu(
+    "a100",
+    "A100 SXM4",
+    links=12,
+    link=25 * GB,
+    joined="switch",
+    pcie=PCIE_4,
+    nic=HDR,
+    latency=300 * NS,
+    source="NVIDIA A100 data sheet: 12 NVLinks, 600 GB/s in both directions",
+)
+_A100_PCIE = replace(
+    _A100,
+    name="a100-pcie",
+    title="A100 PCIe",
+    joined="pcie",
+    per_box=4,
+    latency=NVLINK_LATENCY,
+    source="NVIDIA A100 data sheet: bridges of 12 NVLinks, 600 GB/s in both directions, between two",
+)
+_A40 = replace(
+    _A100_PCIE,
+    name="a40",
+    title="A40, A6000 or RTX 3090",
+    links=4,
+    link=14_062_500_000,
+    per_box=8,
+    source="NVIDIA A40 data sheet: bridge of 112.5 GB/s in both directions",
+)
+_L40S = replace(
+    _A40,
+    name="l40s",
+    title="L4, L40 or L40S",
+    links=0,
+    link=0,
+    source="NVIDIA L40S data sheet: PCIe 4.0, no NVLink",
+)
+_A10G = replace(
+    _L40S,
+    name="a10g",
+    title="A10 or A10G",
+    nic=EDR,
+    source="NVIDIA A10 data sheet: PCIe 4.0, no NVLink",
+)
+_RTX_PRO_6000 = replace(
+    _L40S,
+    name="rtx-pro-6000",
+    title="RTX PRO 6000 Blackwell",
+    pcie=PCIE_5,
+    nic=NDR,
+    source="NVIDIA RTX PRO 6000 data sheet: PCIe 5.0, no NVLink",
+)
+_H100 = Gpu(
+    "h100",
+    "H100 SXM5",
+    links=18,
+    link=25 * GB,
+    joined="switch",
+    pcie=PCIE_5,
+    nic=NDR,
+    latency=936_250,  # as ASTRA-sim's network of HGX H100 has it
+    source="NVIDIA H100 data sheet: 18 NVLinks, 900 GB/s in both directions",
+)
+_H200 = replace(
+    _H100,
+    name="h200",
+    title="H200 SXM5",
+    source="NVIDIA H200 data sheet: 900 GB/s in both directions",
+)
+_H800 = replace(
+    _H100,
+    name="h800",
+    title="H800 SXM5",
+    links=8,
+    source="H800: 8 NVLinks, 400 GB/s in both directions",
+)
+_H100_PCIE = replace(
+    _H100,
+    name="h100-pcie",
+    title="H100 PCIe or NVL",
+    links=12,
+    joined="pcie",
+    latency=NVLINK_LATENCY,
+    source="NVIDIA H100 data sheet: bridges of 600 GB/s in both directions between two",
+)
+_GH200 = replace(
+    _H100,
+    name="gh200",
+    title="GH200",
+    per_box=1,
+    source="NVIDIA GH200 data sheet: 900 GB/s in both directions",
+)
+_B200 = replace(
+    _H100,
+    name="b200",
+    title="B200 SXM",
+    link=50 * GB,
+    source="NVIDIA DGX B200 data sheet: 1.8 TB/s in both directions a GPU",
+)
+_B300 = replace(
+    _B200,
+    name="b300",
+    title="B300 SXM",
+    pcie=PCIE_6,
+    nic=XDR,
+    source="NVIDIA DGX B300 data sheet: 1.8 TB/s in both directions a GPU, ConnectX-8 of 800 Gb/s",
+)
+_GB200 = replace(
+    _B200,
+    name="gb200",
+    title="GB200",
+    per_box=4,
+    source="NVIDIA GB200 NVL72 data sheet: 1.8 TB/s in both directions a GPU",
+)
+_GB300 = replace(
+    _B300,
+    name="gb300",
+    title="GB300",
+    per_box=4,
+    source="NVIDIA GB300 NVL72 data sheet: 1.8 TB/s in both directions a GPU, ConnectX-8 of 800 Gb/s",
+)
+_MI60 = Gpu(
+    "mi60",
+    "MI50 or MI60",
+    links=2,
+    link=46 * GB,
+    joined="mesh",
+    per_box=4,
+    pcie=PCIE_4,
+    nic=HDR,
+    latency=XGMI_LATENCY,
+    source="AMD MI50 data sheet: 2 links of 92 GB/s in both directions",
+)
+_MI100 = replace(
+    _MI60,
+    name="mi100",
+    title="MI100",
+    links=3,
+    source="AMD MI100 data sheet: 3 links of 92 GB/s in both directions",
+)
+_MI210 = replace(
+    _MI100,
+    name="mi210",
+    title="MI210",
+    link=50 * GB,
+    source="AMD MI210 data sheet: 3 links of 100 GB/s in both directions",
+)
+_MI250 = replace(
+    _MI210,
+    name="mi250",
+    title="MI250 or MI250X, a die",
+    links=8,
+    per_box=8,
+    source="AMD MI250X data sheet: links of 100 GB/s in both directions",
+)
+_MI300X = replace(
+    _MI250,
+    name="mi300x",
+    title="MI300X or MI325X",
+    links=7,
+    link=64 * GB,
+    pcie=PCIE_5,
+    nic=NDR,
+    source="AMD MI300X data sheet: 7 links of 128 GB/s in both directions",
+)
+_MI355X = replace(
+    _MI300X,
+    name="mi355x",
+    title="MI350X or MI355X",
+    link=76_800_000_000,
+    source="AMD MI355X data sheet: 7 links of 153.6 GB/s in both directions",
+)
 _TABLE = (
-    Gpu("p100", "Tesla P100 SXM2", 4, 20 * GB, "cube", 8, PCIE_3, 12_500_000_000, 700 * NS,
-        "NVIDIA P100 data sheet: 4 NVLinks, 160 GB/s in both directions"),
-    Gpu("v100", "Tesla V100 SXM2", 6, 25 * GB, "cube", 8, PCIE_3, 12_500_000_000, 700 * NS,
-        "NVIDIA V100 data sheet: 6 NVLinks, 300 GB/s in both directions"),
-    Gpu("a100", "A100 SXM4", 12, 25 * GB, "switch", 8, PCIE_4, 25 * GB, 300 * NS,
-        "NVIDIA A100 data sheet: 12 NVLinks, 600 GB/s in both directions"),
-    Gpu("a100-pcie", "A100 PCIe", 12, 25 * GB, "pcie", 4, PCIE_4, 25 * GB, NVLINK_LATENCY,
-        "NVIDIA A100 data sheet: bridges of 12 NVLinks, 600 GB/s in both directions, between two"),
-    Gpu("a40", "A40, A6000 or RTX 3090", 4, 14_062_500_000, "pcie", 8, PCIE_4, 25 * GB, NVLINK_LATENCY,
-        "NVIDIA A40 data sheet: bridge of 112.5 GB/s in both directions"),
-    Gpu("a10g", "A10 or A10G", 0, 0, "pcie", 8, PCIE_4, 12_500_000_000, NVLINK_LATENCY,
-        "NVIDIA A10 data sheet: PCIe 4.0, no NVLink"),
-    Gpu("l40s", "L4, L40 or L40S", 0, 0, "pcie", 8, PCIE_4, 25 * GB, NVLINK_LATENCY,
-        "NVIDIA L40S data sheet: PCIe 4.0, no NVLink"),
-    Gpu("h100", "H100 SXM5", 18, _NVLINK_4, "switch", 8, PCIE_5, 50 * GB, _H100_LATENCY,
-        "NVIDIA H100 data sheet: 18 NVLinks, 900 GB/s in both directions"),
-    Gpu("h200", "H200 SXM5", 18, _NVLINK_4, "switch", 8, PCIE_5, 50 * GB, _H100_LATENCY,
-        "NVIDIA H200 data sheet: 900 GB/s in both directions"),
-    Gpu("h800", "H800 SXM5", 8, _NVLINK_4, "switch", 8, PCIE_5, 50 * GB, _H100_LATENCY,
-        "H800: 8 NVLinks, 400 GB/s in both directions"),
-    Gpu("h100-pcie", "H100 PCIe or NVL", 12, _NVLINK_4, "pcie", 8, PCIE_5, 50 * GB, NVLINK_LATENCY,
-        "NVIDIA H100 data sheet: bridges of 600 GB/s in both directions between two"),
-    Gpu("gh200", "GH200", 18, _NVLINK_4, "switch", 1, PCIE_5, 50 * GB, _H100_LATENCY,
-        "NVIDIA GH200 data sheet: 900 GB/s in both directions"),
-    Gpu("b200", "B200 SXM", 18, _NVLINK_5, "switch", 8, PCIE_5, 50 * GB, _H100_LATENCY,
-        "NVIDIA DGX B200 data sheet: 1.8 TB/s in both directions a GPU"),
-    Gpu("b300", "B300 SXM", 18, _NVLINK_5, "switch", 8, PCIE_6, 100 * GB, _H100_LATENCY,
-        "NVIDIA DGX B300 data sheet: 1.8 TB/s in both directions a GPU, ConnectX-8 of 800 Gb/s"),
-    Gpu("gb200", "GB200", 18, _NVLINK_5, "switch", 4, PCIE_5, 50 * GB, _H100_LATENCY,
-        "NVIDIA GB200 NVL72 data sheet: 1.8 TB/s in both directions a GPU"),
-    Gpu("gb300", "GB300", 18, _NVLINK_5, "switch", 4, PCIE_6, 100 * GB, _H100_LATENCY,
-        "NVIDIA GB300 NVL72 data sheet: 1.8 TB/s in both directions a GPU, ConnectX-8 of 800 Gb/s"),
-    Gpu("rtx-pro-6000", "RTX PRO 6000 Blackwell", 0, 0, "pcie", 8, PCIE_5, 50 * GB, NVLINK_LATENCY,
-        "NVIDIA RTX PRO 6000 data sheet: PCIe 5.0, no NVLink"),
-    Gpu("mi60", "MI50 or MI60", 2, 46 * GB, "mesh", 4, PCIE_4, 25 * GB, XGMI_LATENCY,
-        "AMD MI50 data sheet: 2 links of 92 GB/s in both directions"),
-    Gpu("mi100", "MI100", 3, 46 * GB, "mesh", 4, PCIE_4, 25 * GB, XGMI_LATENCY,
-        "AMD MI100 data sheet: 3 links of 92 GB/s in both directions"),
-    Gpu("mi210", "MI210", 3, 50 * GB, "mesh", 4, PCIE_4, 25 * GB, XGMI_LATENCY,
-        "AMD MI210 data sheet: 3 links of 100 GB/s in both directions"),
-    Gpu("mi250", "MI250 or MI250X, a die", 8, 50 * GB, "mesh", 8, PCIE_4, 25 * GB, XGMI_LATENCY,
-        "AMD MI250X data sheet: links of 100 GB/s in both directions"),
-    Gpu("mi300x", "MI300X or MI325X", 7, 64 * GB, "mesh", 8, PCIE_5, 50 * GB, XGMI_LATENCY,
-        "AMD MI300X data sheet: 7 links of 128 GB/s in both directions"),
-    Gpu("mi355x", "MI350X or MI355X", 7, 76_800_000_000, "mesh", 8, PCIE_5, 50 * GB, XGMI_LATENCY,
-        "AMD MI355X data sheet: 7 links of 153.6 GB/s in both directions"),
-)  # fmt: skip
+    *(_P100, _V100, _A100, _A100_PCIE, _A40, _A10G, _L40S, _H100, _H200, _H800, _H100_PCIE, _GH200),
+    *(_B200, _B300, _GB200, _GB300, _RTX_PRO_6000, _MI60, _MI100, _MI210, _MI250, _MI300X, _MI355X),
+)
 GPUS = {gpu.name: gpu for gpu in _TABLE}
 # Other names of the same things.
 _ALIASES = {
@@ -158,7 +308,7 @@ _BY_ARCHITECTURE = {
     "950": "mi355x",
 }  # fmt: skip
 # NICs by vendor and device: the cards of p4d and p5 have 100 Gb/s each (EC2 user guide, EFA).
-_NICS = {("0x1d0f", "0xefa0"): 12_500_000_000, ("0x1d0f", "0xefa1"): 12_500_000_000}
+_NICS = {("0x1d0f", "0xefa0"): EDR, ("0x1d0f", "0xefa1"): EDR}
 
 
 def gpu(name: str) -> Gpu:
@@ -209,9 +359,9 @@ def nic_of(vendor: str, device: str) -> int | None:
 
 def nic_wire(bandwidth: int) -> tuple[int, int]:
     """Latency and gap of a NIC of that speed, as for the machines that have a name."""
-    if bandwidth <= 12_500_000_000:
+    if bandwidth <= EDR:
         return 1_300 * NS, 6_700
-    return (1_350 * NS, 4_700) if bandwidth <= 25 * GB else (1_000 * NS, 4_700)
+    return (1_350 * NS if bandwidth <= HDR else 1_000 * NS), 4_700
 
 
 def smp_of(vendor: str, model: str) -> int:

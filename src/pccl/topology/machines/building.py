@@ -175,6 +175,14 @@ class Builder:
             rail = f"{name}{npu % self.npus_per_box % rails}" if rails > 1 else name
             self.join(npu, self.network_switch(rail), self["nic"])
 
+    def join_shared_nics(self, network: Switch) -> None:
+        """Join every two NPUs to a NIC over PCIe, and each NIC to the network, once."""
+        for npu in self.npus_with_network:
+            nic = Switch(f"nic{npu // 2}")
+            self.join(npu, nic, self["pcie"])
+            if npu % 2:
+                self.join(nic, network, self["nic"])
+
     def topology(self) -> Topology:
         """Return what has been joined."""
         return Topology.from_links(

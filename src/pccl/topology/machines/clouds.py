@@ -50,11 +50,7 @@ def aws_p4d(build: Builder) -> None:
     Topology('p4d:2': 16 NPUs, 11 switches, 80 links, 12.5GB/s to 300GB/s, 300ns to 800ns)
     """
     build.join_to_nvswitches()
-    for npu in build.npus_with_network:
-        adapter = Switch(f"nic{npu // 2}")
-        build.join(npu, adapter, build["pcie"])
-        if npu % 2:
-            build.join(adapter, Switch(_EFA), build["nic"])
+    build.join_shared_nics(Switch(_EFA))
 
 
 @machine("p5", 8, flags=("nvls",), nvlink=H200_NVSWITCH, nic=NDR)

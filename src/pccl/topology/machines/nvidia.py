@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pccl.topology.machines.building import Builder, Pairs, Speed, machine
-from pccl.topology.parts import Switch
 from pccl.units import Picoseconds
 
 # The hybrid cube mesh of eight V100 by NVLinks a pair (TE-CCL, dgx1.py).
@@ -56,12 +55,7 @@ def dgx1(build: Builder) -> None:
     Topology('dgx1:2': 16 NPUs, 9 switches, 112 links, 12.5GB/s to 50GB/s, 0ps to 1.3us)
     """
     build.join_in_boxes(CUBE_MESH, build["nvlink"])
-    for npu in build.npus_with_network:
-        adapter = Switch(f"nic{npu // 2}")
-        build.join(npu, adapter, build["pcie"])
-        # Two NPUs share a NIC, which is joined to the network once.
-        if npu % 2:
-            build.join(adapter, build.network_switch("infiniband"), build["nic"])
+    build.join_shared_nics(build.network_switch("infiniband"))
 
 
 @machine("ndv2", 8, nvlink=_V100_NVLINK, nic=_EDR)
