@@ -6,6 +6,8 @@ counted twice: so it waits for a moment, at its sender or in the last switch on 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pccl._arrays import Ints
@@ -24,44 +26,83 @@ def kept_apart(
 
     In which order transfers are meant to arrive is said by `planned`, and what they are meant to carry by `inputs`.
     """
-    t = transfers
-    count = len(t)
-    # Of all that comes to a device, and of all that leaves it: what is meant to come before.
-    place = t.chunk * np.int64(t.topology.num_devices)
-    lands = np.flatnonzero(~t.comes_to_pass)
-    leaves = np.flatnonzero(~t.passes_on)
-    before = np.zeros(count, np.int64)
-    lands_at = place[lands] + t.dst[lands]
-    by_place = np.lexsort((planned[lands], lands_at))
-    before[lands[by_place]] = _ranks(lands_at[by_place])
-    seen = np.where(inputs.newest[leaves] >= 0, before[inputs.newest[leaves]] + 1, 0)
-    leaves_from = place[leaves] + t.src[leaves]
-    by_state = np.lexsort((seen, leaves_from))
-    width = int(before.max(initial=0)) + 2
-    states = (leaves_from * width + seen)[by_state]
-    # The last state from which something leaves before this one lands.
-    state = np.searchsorted(states, lands_at * width + before[lands], side="right") - 1
-    known = (state >= 0) & (states[state] // width == lands_at)
-
-    not_before = np.zeros(count, np.int64)
+    order = _order(transfers, inputs, planned)
+    lands = order.lands
+    has_rivals = order.last >= 0
+    not_before = np.zeros(len(transfers), np.int64)
     for _ in range(MOST_ROUNDS):
-        longest = int(start.max(initial=0)) + 1
-        # The latest start from each place up to each state: the number of the place makes each begin anew.
-        own = states // width * longest
-        latest = np.maximum.accumulate(own + start[leaves[by_state]])[state] - own[state]
-        early = known & (start[lands] + times.travel[lands] <= latest)
+        latest = _latest_before(order, start)
+        arrival = start[lands] + times.travel[lands]
+        early = has_rivals & (arrival <= latest)
         if not np.any(early):
             return start
         rows = lands[early]
+        # Just after the last of those that must not carry it has left.
         not_before[rows] = latest[early] + 1 - times.travel[rows]
-        start = _served(t, inputs, times, start, not_before)
+        start = _served(transfers, inputs, times, start, not_before)
     return None
+
+
+class _Order(NamedTuple):
+    """What is meant to leave a device before what lands there.
+
+    Attributes
+    ----------
+    lands
+        Transfers that end where their chunk is kept.
+    leaves
+        Transfers that begin where their chunk is kept, by place; those of a place by how much has landed there by then.
+    place
+        Per transfer that leaves: its chunk and the device that it leaves, as one number.
+    last
+        Per transfer that lands: the last in `leaves` that is meant to leave before, or -1 if none is.
+    """
+
+    lands: Ints
+    leaves: Ints
+    place: Ints
+    last: Ints
+
+
+def _order(t: Transfers, inputs: Inputs, planned: Ints) -> _Order:
+    first_place = t.chunk * np.int64(t.topology.num_devices)
+    # Per transfer that lands: how many land at the same place before it.
+    lands = np.flatnonzero(~t.comes_to_pass)
+    lands_at = first_place[lands] + t.dst[lands]
+    by_place = np.lexsort((planned[lands], lands_at))
+    before = np.zeros(len(t), np.int64)
+    before[lands[by_place]] = _ranks(lands_at[by_place])
+    # Per transfer that leaves: how many have landed there by then, which its newest input tells.
+    leaves = np.flatnonzero(~t.passes_on)
+    newest = inputs.newest[leaves]
+    landed = np.where(newest >= 0, before[newest] + 1, 0)
+    leaves_from = first_place[leaves] + t.src[leaves]
+    by_state = np.lexsort((landed, leaves_from))
+    # A place and a count as one number, so that one search finds both.
+    width = int(before.max(initial=0)) + 2
+    states = (leaves_from * width + landed)[by_state]
+    last = np.searchsorted(states, lands_at * width + before[lands], side="right") - 1
+    place = leaves_from[by_state]
+    # What is found may be of a smaller place, where nothing leaves this one.
+    is_here = (last >= 0) & (place[last] == lands_at)
+    return _Order(lands, leaves[by_state], place, np.where(is_here, last, -1))
+
+
+def _latest_before(order: _Order, start: Ints) -> Ints:
+    """Per transfer that lands: the latest start of those that are meant to leave before it, if there are any."""
+    # A running maximum; the number of the place, which rises, makes it begin anew at each.
+    longest = int(start.max(initial=0)) + 1
+    base = order.place * longest
+    latest = np.maximum.accumulate(base + start[order.leaves])
+    return latest[order.last] - base[order.last]
 
 
 def _ranks(keys: Ints) -> Ints:
     """Of sorted keys: how many of the same come before each."""
-    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
-    return np.arange(len(keys)) - np.repeat(first, np.diff(np.append(first, len(keys))))
+    is_new = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+    first = np.flatnonzero(is_new)
+    counts = np.diff(np.append(first, len(keys)))
+    return np.arange(len(keys)) - np.repeat(first, counts)
 
 
 def _served(t: Transfers, inputs: Inputs, times: Times, start: Ints, not_before: Ints) -> Ints:
@@ -72,11 +113,13 @@ def _served(t: Transfers, inputs: Inputs, times: Times, start: Ints, not_before:
     link = np.concatenate([t.link, t.topology.num_links + rows]).astype(np.int32)
     hold = np.append(times.hold, np.zeros(count, np.int64))
     travel = np.append(times.travel, not_before)
+    moments = count + rows
     waits = Inputs(
-        np.append(count + rows, np.full(count, -1)), np.append(inputs.previous, inputs.newest)
+        np.append(moments, np.full(count, -1)), np.append(inputs.previous, inputs.newest)
     )
-    order = np.append(count + rows, np.argsort(start, kind="stable"))
+    order = np.append(moments, np.argsort(start, kind="stable"))
     free = np.zeros(t.topology.num_links + count, np.int64)
-    begins, arrival = np.zeros((2, 2 * count), np.int64)
+    begins = np.zeros(2 * count, np.int64)
+    arrival = np.zeros(2 * count, np.int64)
     serve_as_planned(order, link, waits, hold, travel, free, begins, arrival)
     return begins[:count]
