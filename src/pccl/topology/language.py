@@ -153,9 +153,11 @@ def files_in(text: str) -> tuple[list[str], dict[str, Any]] | None:
     options: dict[str, Any] = {}
     while match := re.search(rf",\s*({'|'.join(_FILE_OPTIONS)})\s*=\s*([^,=]*)$", text):
         text = text[: match.start()].rstrip()
-        if match[1] in options:
-            raise TopologyError(f"the option {match[1]!r} is given twice")
-        options[match[1]] = _count(match[2], "boxes", None) if match[1] == "boxes" else match[2]
+        option = match[1]
+        value = match[2]
+        if option in options:
+            raise TopologyError(f"the option {option!r} is given twice")
+        options[option] = _count(value, option, None) if option == "boxes" else value
     paths = [path.strip() for path in text.split(_JOIN)]
     # A known name goes before a file: one that is called ring must not hide the ring.
     are_files = all(
@@ -175,15 +177,7 @@ def _name(text: str) -> str:
 def _parse_one(text: str) -> Topology:
     name = _name(text)
     if name not in _ZOO:
-        # Also by what things are called: nvl72 is in the description of gb200.
-        about = [
-            entry.name
-            for entry in _ZOO.values()
-            if len(name) > 2 and name in entry.description.lower()
-        ]
-        near = " or ".join(map(repr, about[:3] or get_close_matches(name, _ZOO, n=3)))
-        hint = f"did you mean {near}?" if near else f"known are {', '.join(_ZOO)}, and files"
-        raise TopologyError(f"there is no {name!r}; {hint}")
+        raise _unknown(name)
     entry = _ZOO[name]
     head, *speeds = text.split("@")
     what, *options = head.split(",")
@@ -198,16 +192,29 @@ def _parse_one(text: str) -> Topology:
     return entry.build(*arguments, **keywords)
 
 
+def _unknown(name: str) -> TopologyError:
+    """What to say of a name that is none: which others are like it."""
+    # Also by what things are called: nvl72 is in the description of gb200. Two letters are in nearly all of them.
+    described = []
+    if len(name) > 2:
+        described = [e.name for e in _ZOO.values() if name in e.description.lower()]
+    near = described[:3] or get_close_matches(name, _ZOO, n=3)
+    if near:
+        return TopologyError(f"there is no {name!r}; did you mean {' or '.join(map(repr, near))}?")
+    return TopologyError(f"there is no {name!r}; known are {', '.join(_ZOO)}, and files")
+
+
 def _read_arguments(entry: ZooEntry, text: str, keywords: Mapping[str, Any]) -> list[Any]:
     """What is after the colon, numbers or the name of a slice; `keywords` may give some of them by name."""
     if entry.arguments == _SLICE:
         return [text]
     numbers = [_positive(word) for word in text.split("x")] if text else []
+    may_be_left_out = entry.arguments.startswith("[")
     # The function itself says what it accepts, so that no second table could disagree with it. A
     # grid would accept nothing at all, too, but that is no grid.
     try:
         counts = inspect.signature(entry.build).bind(*numbers, **keywords).args
-        fits = all(numbers) and (len(counts) > 0 or entry.arguments.startswith("["))
+        fits = all(numbers) and (len(counts) > 0 or may_be_left_out)
     except TypeError:
         fits = False
     if not fits:
@@ -215,15 +222,21 @@ def _read_arguments(entry: ZooEntry, text: str, keywords: Mapping[str, Any]) -> 
         raise TopologyError(
             f"{text!r} does not describe {_article(entry.name)} {entry.name}; write {usage}"
         )
-    # Refused before it is built, which would fill the memory.
-    if prod(counts) * (_MOST_IN_A_BOX if entry.arguments.startswith("[") else 1) > _MOST_NPUS:
+    # Refused before it is built, which would fill the memory. What may be left out is a number of boxes.
+    npus = prod(counts)
+    if may_be_left_out:
+        npus *= _MOST_IN_A_BOX
+    if npus > _MOST_NPUS:
         raise TopologyError(f"this is beyond {_MOST_NPUS:,} NPUs")
     return numbers
 
 
 def _article(name: str) -> str:
     """As people say it: an a100, an h100, a mesh."""
-    return "an" if name[0] in "aeio" or re.match(r"[fhlmnrsx][0-9]|mi[0-9]|ndv", name) else "a"
+    begins_with_a_vowel = name[0] in "aeio"
+    # Names of models are spelled: an "aitch" hundred, an "em" i.
+    is_spelled_so = re.match(r"[fhlmnrsx][0-9]|mi[0-9]|ndv", name) is not None
+    return "an" if begins_with_a_vowel or is_spelled_so else "a"
 
 
 def _positive(word: str) -> int:
@@ -255,11 +268,15 @@ def _read_option(parameter: inspect.Parameter, text: str) -> Any:
     # What is None by default is left to the network; its annotation tells what it is.
     annotation = str(parameter.annotation)
     is_quantity = default is None and any(word in annotation for word in ("Bandwidth", "Time"))
-    kind = bool if "bool" in annotation else str if is_quantity else type(default)
+    kind = type(default)
+    if "bool" in annotation:
+        kind = bool
+    elif is_quantity:
+        kind = str
     read = _READERS.get(kind, _count)
     # The "/s" of a bandwidth parts nothing.
     values = [read(one, parameter.name, default) for one in re.split(r"/(?!s(?:/|$))", text)]
-    if len(values) > 1 and "Sequence" not in str(parameter.annotation):
+    if len(values) > 1 and "Sequence" not in annotation:
         raise TopologyError(f"{parameter.name} is one value, not {len(values)}: {text!r}")
     return values if len(values) > 1 else values[0]
 
@@ -287,19 +304,24 @@ def _read_speeds(entry: ZooEntry, parts: list[str], dimensions: int) -> dict[str
         raise TopologyError(
             f"{len(parts)} parts with '@': give one for all links, or one for: {levels}"
         )
-    pairs = []
-    for part in parts:
-        given = [word.strip() for word in part.split(",")]
-        if len(given) > len(_SPEEDS) or any(word[:1].isalpha() for word in given):
-            raise TopologyError(
-                f"'@{part}' is not '@bandwidth', '@bandwidth,latency' or '@bandwidth,latency,gap' "
-                "(options go before the first '@')"
-            )
-        usual = ("", generators.LATENCY, generators.NO_GAP)
-        pairs.append((*given, *usual[len(given) :]))
-    # From a pair for each part to all bandwidths, and all latencies.
-    values = pairs[0] if len(pairs) == 1 else zip(*pairs, strict=True)
-    return dict(zip(_SPEEDS, values, strict=True))
+    speeds = [_read_speed(part) for part in parts]
+    if len(speeds) == 1:
+        return dict(zip(_SPEEDS, speeds[0], strict=True))
+    # From the figures of each part to all bandwidths, all latencies, and all gaps.
+    columns = zip(*speeds, strict=True)
+    return dict(zip(_SPEEDS, columns, strict=True))
+
+
+def _read_speed(part: str) -> tuple[Any, ...]:
+    """Bandwidth, latency and gap of one part with an @, of which the last may be left out."""
+    given = [word.strip() for word in part.split(",")]
+    if len(given) > len(_SPEEDS) or any(word[:1].isalpha() for word in given):
+        raise TopologyError(
+            f"'@{part}' is not '@bandwidth', '@bandwidth,latency' or '@bandwidth,latency,gap' "
+            "(options go before the first '@')"
+        )
+    usual = ("", generators.LATENCY, generators.NO_GAP)
+    return *given, *usual[len(given) :]
 
 
 def _yes_no(value: str, name: str, _: object) -> bool:
