@@ -27,7 +27,7 @@ def find_roots(topology: Topology, conditions: Conditions, zones: Zones, rule: R
     Where not everybody can be reached from everybody, that is always midway: a destination need not lead to others.
     """
     root = _in_turn(conditions)
-    shared = np.flatnonzero(conditions.reduces & (conditions.num_destinations > 1))
+    shared = _shared_sums(conditions)
     if not len(shared):
         return root
     if rule is Root.IN_TURN and _all_joined(topology, conditions):
@@ -35,18 +35,27 @@ def find_roots(topology: Topology, conditions: Conditions, zones: Zones, rule: R
     return _midway(topology, conditions, zones, root, shared)
 
 
+def _shared_sums(conditions: Conditions) -> Ints:
+    """The chunks whose sums have several destinations, so that there is a choice where to collect them."""
+    return np.flatnonzero(conditions.reduces & (conditions.num_destinations > 1))
+
+
 def _in_turn(conditions: Conditions) -> Indices:
     """Per chunk: its source, or a destination; shares of a collective take the destinations in turn."""
+    # A plain chunk has one source, which is the first of its own.
     root: Indices = conditions.source_ids[conditions.source_offsets[:-1]]
     reduces = np.flatnonzero(conditions.reduces)
+    # All pieces of a share have its number.
     share = np.cumsum(conditions.piece[reduces] == 0) - 1
     # Counted from the first share of its collective, so that every collective starts with its first destination.
     collective = conditions.collective[reduces]
-    new = np.flatnonzero(np.diff(collective, prepend=-1))
-    share -= np.repeat(share[new], np.diff(np.append(new, len(reduces))))
+    first = np.flatnonzero(np.diff(collective, prepend=-1))
+    sums = np.diff(np.append(first, len(reduces)))
+    share -= np.repeat(share[first], sums)
     begin = conditions.destination_offsets[reduces]
-    width = np.maximum(conditions.num_destinations[reduces], 1)
-    root[reduces] = conditions.destination_ids[begin + share % width]
+    # A sum that is for nobody has no destinations to take in turn.
+    destinations = np.maximum(conditions.num_destinations[reduces], 1)
+    root[reduces] = conditions.destination_ids[begin + share % destinations]
     return root
 
 
@@ -91,16 +100,20 @@ def find_candidates(
     """
     choice: Ints = _in_turn(conditions).astype(np.int64)
     # One list for every device that is the only choice, then those of sums that may be collected anywhere.
-    lists: list[Indices] = list(np.arange(topology.num_devices, dtype=np.int32)[:, None])
+    everyone = np.arange(topology.num_devices, dtype=np.int32)
+    lists: list[Indices] = list(everyone[:, None])
     near = _Middles(topology, conditions, zones, reach)
+    # Most sums share their list with others: each is kept once, by its bytes.
     number: dict[bytes, int] = {}
-    for chunk in np.flatnonzero(conditions.reduces & (conditions.num_destinations > 1)).tolist():
+    for chunk in _shared_sums(conditions).tolist():
         devices = near.of(chunk)
-        choice[chunk] = number.setdefault(devices.tobytes(), len(lists))
-        if choice[chunk] == len(lists):
+        key = devices.tobytes()
+        if key not in number:
+            number[key] = len(lists)
             lists.append(devices)
-    width = np.array([len(devices) for devices in lists])
-    return Candidates(choice, offsets_of(width), np.concatenate(lists))
+        choice[chunk] = number[key]
+    lengths = np.array([len(devices) for devices in lists])
+    return Candidates(choice, offsets_of(lengths), np.concatenate(lists))
 
 
 class _Middles:
@@ -131,8 +144,11 @@ class _Middles:
             # The way from the farthest contributor, and the way to the farthest destination.
             before = _times(self.there, sources).max(axis=0)
             after = _times(self.back, destinations).max(axis=0)
-            total = np.where(np.maximum(before, after) < NEVER, before + after, NEVER)
-            total[~(self.able & self.allowed[zone])] = NEVER
+            # A sum with what is never would wrap round.
+            is_joined = np.maximum(before, after) < NEVER
+            total = np.where(is_joined, before + after, NEVER)
+            may_collect = self.able & self.allowed[zone]
+            total[~may_collect] = NEVER
             near = total <= self.reach * total.min()
             self.known[members] = np.flatnonzero(near).astype(np.int32)
         return self.known[members]

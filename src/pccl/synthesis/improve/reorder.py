@@ -24,10 +24,14 @@ class Reorder(Improvement):
         method = replace(schedule.origin.method, seed=aim.seed)
         has_order = "order" in method.obeys and aim.settings.order is None
         if not has_order:
-            return aim.polish(method.find(problem), AS_IT_IS if method.in_time else None)
-        orders = learned_orders(schedule, NOISES[aim.seed % len(NOISES)], aim.seed)
+            # A method that times its transfers well needs no other times.
+            timing = AS_IT_IS if method.in_time else None
+            return aim.polish(method.find(problem), timing)
+        noise = NOISES[aim.seed % len(NOISES)]
+        orders = learned_orders(schedule, noise, aim.seed)
         # What was best for the schedule is best for those like it, and the other ways take time.
-        return aim.polish(method.find(problem, orders), schedule.origin.timing or AS_IT_IS)
+        timing = schedule.origin.timing or AS_IT_IS
+        return aim.polish(method.find(problem, orders), timing)
 
 
 def learned_orders(schedule: Schedule, noise: float, seed: int) -> Orders:
@@ -42,13 +46,17 @@ def learned_orders(schedule: Schedule, noise: float, seed: int) -> Orders:
         rows = schedule.rows(phase)
         low, high = schedule.trees(phase)
         if phase == COLLECT:
-            times = -(schedule.start + schedule.travel)[rows]
+            arrival = schedule.start + schedule.travel
+            times = -arrival[rows]
         else:
+            # As late as all can start: what then still starts early has no time to lose.
             times = schedule.moved_down().start[rows]
+        # Per tree: its first transfer, among those of the phase.
         first = schedule.first[low : high + 1] - rows.start
-        key = np.zeros(high - low)
-        used = np.flatnonzero(np.diff(first))  # a chunk that is where it should be has no transfers
-        key[used] = np.minimum.reduceat(times, first[used])
-        key += rng.normal(0, noise * schedule.end, len(key))
-        orders[phase] = np.argsort(key, kind="stable")
+        # A chunk that is where it should be has no transfers.
+        used = np.flatnonzero(np.diff(first))
+        earliest = np.zeros(high - low)
+        earliest[used] = np.minimum.reduceat(times, first[used])
+        blurred = earliest + rng.normal(0, noise * schedule.end, len(earliest))
+        orders[phase] = np.argsort(blurred, kind="stable")
     return orders
