@@ -10,7 +10,10 @@ import pytest
 
 import pccl
 from pccl.formats.lowering import lowered_time
+from pccl.schemes import SCHEMES
+from pccl.settings import Settings
 from pccl.synthesis import fitting
+from pccl.synthesis.known import Known
 from pccl.targets import TARGETS, Target
 from pccl.topology import parse_topology
 
@@ -21,6 +24,13 @@ def take_few(algorithm: pccl.Algorithm, quick: bool = False) -> pccl.units.Picos
     """A runtime that takes no more than two chunks to a share."""
     if algorithm.collectives[0].pieces > 2:
         raise pccl.PcclError("more than two chunks")
+    return lowered_time(algorithm)
+
+
+def take_five(algorithm: pccl.Algorithm, quick: bool = False) -> pccl.units.Picoseconds:
+    """A runtime that takes no more than five chunks to a share."""
+    if algorithm.collectives[0].pieces > 5:
+        raise pccl.PcclError("more than five chunks")
     return lowered_time(algorithm)
 
 
@@ -97,6 +107,30 @@ def test_what_suits_all_may_take_a_little_longer(tolerated, suits, monkeypatch) 
     monkeypatch.setattr(fitting, "MUCH_FASTER", 100.0)
     found = pccl.synthesize(parse_topology("ring:4"), pccl.Broadcast("4MiB"))
     assert (found.collectives[0].pieces == 2) == suits
+
+
+def searches(topology: pccl.Topology, collective: pccl.Collective) -> fitting.Fitting:
+    return fitting.Fitting(topology, [collective], Settings(), lambda *_: None, None)
+
+
+def test_as_many_chunks_as_there_is_room_for() -> None:
+    """Two suit the runtime and sixteen do not: the room between is halved, and what suits is searched at last."""
+    few = [replace(TARGETS["msccl"], fit=f"{__name__}:take_five")]
+    tried = searches(parse_topology("ring:4"), pccl.Broadcast("4MiB"))._between(2, 16, few)
+    found = [(one.schedule.problem.collectives[0].pieces, one.content) for one in tried]
+    assert found == [(9, False), (5, True), (7, False), (6, False), (5, True)]
+
+
+def test_a_scheme_with_fewer_chunks_where_a_runtime_takes_no_more() -> None:
+    torus = parse_topology("torus:4x4")
+    few = [replace(TARGETS["msccl"], fit=f"{__name__}:take_few")]
+    scheme = next(one for one in SCHEMES if one.name == "recursive-doubling")
+    known = Known(scheme, scheme.run(torus, [pccl.AllReduce("64KiB", chunks=8)]))
+    ours = scheme.run(torus, [pccl.AllReduce("64KiB", chunks=1)])
+    found = searches(torus, pccl.AllReduce("64KiB"))._suitable(known, ours, few)
+    assert found is not None
+    assert found.collectives[0].pieces == 2
+    assert known.algorithm.duration < found.duration < ours.duration
 
 
 def test_a_search_without_a_question_does_not_ask() -> None:

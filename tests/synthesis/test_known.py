@@ -25,7 +25,7 @@ def schemes(topology, *collectives, duration=2**60, **settings):
     search.run()
     found = search.incumbent.best.algorithm()
     bound = lower_bound(topology, *collectives, quick=True)
-    return [one.name for one in faster_schemes(search, found, bound, duration)]
+    return [one.scheme.name for one in faster_schemes(search, found, bound, duration)]
 
 
 def test_a_faster_scheme_is_taken_and_named():

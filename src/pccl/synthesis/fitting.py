@@ -42,6 +42,8 @@ HOPEFUL = 1.5
 # Transfers of one NPU: all runtimes have room for so many; and some have none for so many of one chunk a share.
 EASY = 1024
 HOPELESS = 8192
+# How often the room between numbers of chunks is halved, if the smaller one suits runtimes but takes too long.
+HALVINGS = 3
 NEVER = math.inf
 
 
@@ -93,8 +95,11 @@ class Fitting:
             )
         plan = Plan.of(judged.best, bound)
         for known in self._faster(search, plan, judged.time):
-            if judged.is_better(known.algorithm):
-                plan = replace(plan, algorithm=known.algorithm, origin=known.name)
+            for algorithm in self._cuts(known):
+                if judged.is_better(algorithm):
+                    plan = replace(plan, algorithm=algorithm, origin=known.scheme.name)
+                    if judged.time <= KEPT * algorithm.duration:
+                        break
         return plan
 
     # --- all of them --------------------------------------------------------------------------------------------------
@@ -106,8 +111,9 @@ class Fitting:
         asked = [target for target in TARGETS.values() if target.limited]
         plan = self._suited(search, Plan.of(best, bound), asked)
         for known in self._faster(search, plan, int(plan.algorithm.duration)):
-            if self._suits_as_well(known.algorithm, plan.algorithm, asked):
-                plan = replace(plan, algorithm=known.algorithm, origin=known.name)
+            suitable = self._suitable(known, plan.algorithm, asked)
+            if suitable is not None:
+                plan = replace(plan, algorithm=suitable, origin=known.scheme.name)
         return plan
 
     def _suited(self, search: Search, best: Plan, asked: Sequence[Target]) -> Plan:
@@ -118,19 +124,31 @@ class Fitting:
         longest = _longest(algorithm, asked)
         if longest <= KEPT * algorithm.duration:
             return best
-        for schedule in self._alternatives(search, algorithm, asked):
-            other = Plan.of(schedule, best.bound)
-            near = other.algorithm.duration <= TOLERATED * algorithm.duration
-            if near and _longest(other.algorithm, asked) < longest:
-                return other
-        return best
+        suited = best
+        for other in self._alternatives(search, algorithm, asked):
+            near = other.schedule.duration <= TOLERATED * algorithm.duration
+            if near and other.time < longest:
+                longest = other.time
+                suited = Plan.of(other.schedule, best.bound)
+            if near and other.content:
+                break
+        return suited
 
-    def _suits_as_well(self, known: Algorithm, ours: Algorithm, asked: Sequence[Target]) -> bool:
-        """Whether a scheme is as good for all runtimes as what was found, or so much faster that it does not matter."""
-        if len(known.collectives) > 1 or ours.duration > MUCH_FASTER * known.duration:
-            return True
-        longest = _longest(known, asked, quick=False)
-        return longest <= KEPT * known.duration or longest <= _longest(ours, asked)
+    def _suitable(self, known: Known, ours: Algorithm, asked: Sequence[Target]) -> Algorithm | None:
+        """A scheme that is as good for all runtimes as what was found, or so much faster that it does not matter."""
+        best = known.algorithm
+        if len(best.collectives) > 1 or ours.duration > MUCH_FASTER * best.duration:
+            return best
+        for algorithm in self._cuts(known):
+            longest = _longest(algorithm, asked, quick=False)
+            if algorithm.duration < ours.duration and longest <= KEPT * algorithm.duration:
+                return algorithm
+        return best if _longest(best, asked, quick=False) <= _longest(ours, asked) else None
+
+    def _cuts(self, known: Known) -> Iterator[Algorithm]:
+        """A scheme, and the same with fewer chunks, as long as it takes hardly longer."""
+        yield known.algorithm
+        yield from known.with_fewer_chunks(self.collectives, TOLERATED * known.algorithm.duration)
 
     def _faster(self, search: Search, plan: Plan, duration: int) -> Iterator[Known]:
         """Known schemes that take less than a duration; on Ctrl-C there are no more."""
@@ -140,24 +158,53 @@ class Fitting:
                 if self.log is not None and plan.bound is not None:
                     elapsed = time.perf_counter() - self.begin
                     best = known.algorithm.duration
-                    self.log(Entry(elapsed, known.name, best, plan.bound.value))
+                    self.log(Entry(elapsed, known.scheme.name, best, plan.bound.value))
         except KeyboardInterrupt:
             search.budget.interrupted = True
             search.incumbent.tell(interrupted=True)
 
     def _alternatives(
         self, search: Search, best: Algorithm, asked: Sequence[Target]
-    ) -> list[Schedule]:
-        """What may suit all runtimes, improved."""
+    ) -> Iterator[Alternative]:
+        """What may suit all runtimes: with fewer chunks; if none takes the best, with as many as they have room for."""
         if best.needs:
             plain = _with_switches(self.topology, asked[0])
-            return [self._improved(plain, search.incumbent.best, SHARE_OF_SECOND)]
-        for fewer in self._fewer(search):
-            if fewer.duration > HOPEFUL * best.duration:
+            schedule = self._improved(plain, search.incumbent.best, SHARE_OF_SECOND)
+            yield Alternative.of(schedule, asked)
+            return
+        is_refused = all(_longest(best, [target]) == NEVER for target in asked)
+        too_many = self._pieces(search.incumbent.best)
+        for schedule in self._fewer(search):
+            if schedule.duration > HOPEFUL * best.duration:
+                return
+            pieces = self._pieces(schedule)
+            fewer = Alternative.of(schedule, asked)
+            if fewer.content:
+                improved = self._improved(self.topology, schedule, SHARE_OF_SECOND)
+                yield Alternative.of(improved, asked)
+            if fewer.content or is_refused:
+                yield fewer
+            if fewer.content:
+                if is_refused:
+                    yield from self._between(pieces, too_many, asked)
+                return
+            too_many = pieces
+
+    def _between(self, suits: int, too_many: int, asked: Sequence[Target]) -> Iterator[Alternative]:
+        """With more chunks than suit all runtimes for certain, and fewer than are too many."""
+        for _ in range(HALVINGS):
+            pieces = (suits + too_many) // 2
+            if pieces == suits:
                 break
-            if _longest(fewer.algorithm(), asked) <= KEPT * fewer.duration:
-                return [self._improved(self.topology, fewer, SHARE_OF_SECOND), fewer]
-        return []
+            found = Alternative.of(self._searched(self.topology, pieces, SHARE_OF_SECOND), asked)
+            yield found
+            if found.content:
+                suits = pieces
+            else:
+                too_many = pieces
+        # What suits them is known nearly now: find the best of that.
+        for pieces in dict.fromkeys([(suits + too_many) // 2, suits]):
+            yield Alternative.of(self._searched(self.topology, pieces), asked)
 
     def _is_easy(self, algorithm: Algorithm) -> bool:
         """Whether there is no question that is worth asking: all have room, or nothing would have."""
@@ -192,15 +239,19 @@ class Fitting:
         return Search.of(topology, collectives, settings, self.progress, self.log)
 
     def _improved(self, topology: Topology, schedule: Schedule, share: float = 1.0) -> Schedule:
-        """The best that a search finds with as many chunks, and with a share of the effort."""
-        search = self._search(topology, cut(self.collectives, self._pieces(schedule)))
-        effort = search.budget.effort
-        search.budget.effort = replace(effort, work=int(share * effort.work))
+        """The best that a search finds with as many chunks."""
         try:
-            return search.run()
+            return self._searched(topology, self._pieces(schedule), share)
         except KeyboardInterrupt:
             # Nothing better yet, and the user has had enough.
             return schedule
+
+    def _searched(self, topology: Topology, pieces: int, share: float = 1.0) -> Schedule:
+        """The best that a search finds with so many chunks, and with a share of the effort."""
+        search = self._search(topology, cut(self.collectives, pieces))
+        effort = search.budget.effort
+        search.budget.effort = replace(effort, work=int(share * effort.work))
+        return search.run()
 
     def _fewer(self, search: Search) -> list[Schedule]:
         """What was found with fewer chunks than the best, the most chunks first."""
@@ -224,6 +275,24 @@ class Plan:
     def of(cls, schedule: Schedule, bound: Bound | None) -> Plan:
         """What a search has found."""
         return cls(schedule.algorithm(), str(schedule.origin), bound)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A schedule, and how long it takes, at worst, in several runtimes."""
+
+    schedule: Schedule
+    time: float
+
+    @classmethod
+    def of(cls, schedule: Schedule, targets: Sequence[Target]) -> Alternative:
+        """Ask the runtimes."""
+        return cls(schedule, _longest(schedule.algorithm(), targets))
+
+    @property
+    def content(self) -> bool:
+        """Whether it takes about as long in all of them as planned."""
+        return self.time <= KEPT * self.schedule.duration
 
 
 @dataclass

@@ -16,6 +16,7 @@ from pccl.algorithm import Algorithm, Bound
 from pccl.collective import Collective
 from pccl.errors import PcclError
 from pccl.schemes import SCHEMES, Scheme
+from pccl.synthesis.chunking import cut, pieces_of
 from pccl.synthesis.neighbours import SAME
 from pccl.synthesis.search import WORTH_A_RELAY, Search
 from pccl.synthesis.zones import members_of
@@ -32,8 +33,20 @@ FEWEST_TRANSFERS = 120_000
 class Known(NamedTuple):
     """A scheme, and what it makes of the collectives."""
 
-    name: str
+    scheme: Scheme
     algorithm: Algorithm
+
+    def with_fewer_chunks(
+        self, collectives: Sequence[Collective], most: float
+    ) -> Iterator[Algorithm]:
+        """The same with half as many chunks, and half of that, where that is open and takes at most so long."""
+        pieces = pieces_of(collectives, self.algorithm.collectives)
+        while pieces > 1:
+            pieces //= 2
+            fewer = self.scheme.run(self.algorithm.topology, cut(collectives, pieces))
+            if fewer.duration > most:
+                return
+            yield fewer
 
 
 def faster_schemes(
@@ -56,23 +69,23 @@ def faster_schemes(
         left = max(left, FEWEST_TRANSFERS)
     pieces = max((one.pieces for one in found.collectives), default=1)
     for scheme in sorted(SCHEMES, key=lambda scheme: scheme.pipelined):
-        for cut in _cuts(scheme, collectives, found.collectives):
+        for parts in _cuts(scheme, collectives, found.collectives):
             # About as many transfers as ours has, if it is cut likewise.
-            ours = max((one.pieces for one in cut), default=1)
+            ours = max((one.pieces for one in parts), default=1)
             expected = len(found.transfers) * ours // pieces
             if expected > left or search.budget.over():
                 continue
             search.progress(0, 1, f"as {scheme.name}")
             try:
-                scheme.check(topology, cut)
-                algorithm, transfers = scheme.try_for(topology, cut, best, left)
+                scheme.check(topology, parts)
+                algorithm, transfers = scheme.try_for(topology, parts, best, left)
             except PcclError:
                 # It does not suit this group or this network.
                 break
             left -= transfers
             if algorithm is not None and _keeps_to_itself(search, algorithm, best):
                 best = int(algorithm.duration)
-                yield Known(scheme.name, algorithm)
+                yield Known(scheme, algorithm)
 
 
 def _may_be(search: Search) -> bool:
