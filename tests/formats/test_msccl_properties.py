@@ -43,8 +43,14 @@ def test_exports_run(problem):
     group = algorithm.collectives[0].ranks
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.xml"
-        write(algorithm, path, all_ranks=True, **options)
-        assert check(path, group=group)[0] == []
+        try:
+            write(algorithm, path, all_ranks=True, lowered=True, **options)
+        except pccl.PcclError as error:
+            # On few channels, messages may have to wait for each other in a circle, which nobody starts.
+            if not options["channels"] or "allow more channels" not in str(error):
+                raise
+        else:
+            assert check(path, group=group)[0] == []
 
 
 @settings(deadline=None, max_examples=30)
