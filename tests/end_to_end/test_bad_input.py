@@ -142,6 +142,60 @@ def wrong_files() -> list[tuple[str, ...]]:
     return [(*verb, file) for verb, file in product(verbs, files)]
 
 
+# What is taken out of a network, and what is changed in it.
+DAMAGE = (
+    "", "npu99", "**", "0:9", ":", "0:", "::", "0-99", "nic*", "[", "[a-", "\x00", "0:1:2", "-", "npu0;rm", "a" * 5_000,
+)  # fmt: skip
+CHANGES = (
+    "", "x", "a=b", ".bandwidth=1GB/s", "*.bandwidth=", "*.bandwidth=0GB/s", "*.bandwidth=-1GB/s", "*.bandwidth=1",
+    "*.colour=red", "*.latency=1GB/s", "0:1.bandwidth=0%", "0:1.bandwidth=-5%", "0:1.bandwidth=nan%",
+    "*.bandwidth=1e99GB/s", "none.bandwidth=1GB/s", "*.multicast=perhaps", "=", "*.bandwidth=1GB/s=2", "[.latency=1us",
+)  # fmt: skip
+
+
+def wrong_machines() -> list[tuple[str, ...]]:
+    """Commands about real machines: with networks that are none, logs, matrices and figures that make no sense."""
+    files = (
+        "none", "", "/", "/dev/null", "text.xml", "text.json", "text.yaml", "bytes.xml", "empty.pccl", "deep.json",
+        "indented.yaml", "bomb.pccl",
+    )  # fmt: skip
+    matrix = ("synthesize", "-t", "ring:4", "-c", "all-to-all-v", "--matrix")
+    tune = ("tune", "--collectives", "all-gather", "--sizes", "1KiB:1KiB", "-o", "plans")
+    ring = (*tune, "-t", "ring:4")
+    lab = ("lab", "run", "good.pccl")
+    cases: list[tuple[str, ...]] = []
+    for file in files:
+        cases += [("doctor", file, "-t", "h100"), (*matrix, file), ("run", file)]
+        cases += [("lab", "run", file, "--rate", "1mbit"), ("probe", "-t", file, "-o", "p.yaml")]
+        cases += [("compare", "-t", "h100", "-c", "all-gather", "-s", "1MiB", "--nccl-graph", file)]
+    for text in DAMAGE:
+        cases += [("topology", "h100:2", "--without", text), (*ring, "--without", text)]
+    for text in CHANGES:
+        cases += [("topology", "h100:2", "--set", text), (*ring, "--set", text)]
+    for count in ("0", "-1", "x", "", "nan", "99999999999999999999"):
+        cases += [
+            ("run", "good.pccl", "--iterations", count),
+            (*lab, "--rate", "1mbit", "--runs", count),
+        ]
+        cases += [(*ring, "--step", count[:2] or "1"), (*lab, "--scale", count)]
+        cases += [("run", "good.pccl", "--timeout", count), (*lab, "--rate", count)]
+        cases += [
+            (
+                "bound",
+                "-t",
+                "ring:4",
+                "-c",
+                "all-reduce",
+                "-s",
+                "1MiB",
+                "--trees",
+                "--chunks",
+                count,
+            )
+        ]
+    return cases
+
+
 def wrong_words() -> list[tuple[str, ...]]:
     """Words in any order, drawn by lot."""
     dice = random.Random(7)
@@ -192,7 +246,9 @@ def _write(path: Path, entries: dict[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    "cases", [wrong_flags(), wrong_files(), wrong_words()], ids=["flags", "files", "words"]
+    "cases",
+    [wrong_flags(), wrong_files(), wrong_machines(), wrong_words()],
+    ids=["flags", "files", "machines", "words"],
 )
 def test_bad_input_gets_a_line(cases, folder, monkeypatch):
     monkeypatch.chdir(folder)
