@@ -43,7 +43,7 @@ HOPEFUL = 1.5
 EASY = 1024
 HOPELESS = 8192
 # How often the room between numbers of chunks is halved, if the smaller one suits runtimes but takes too long.
-HALVINGS = 3
+HALVINGS = 2
 NEVER = math.inf
 
 
@@ -121,11 +121,12 @@ class Fitting:
         algorithm = best.algorithm
         if search.budget.effort.work == 0 or search.budget.over() or self._is_easy(algorithm):
             return best
-        longest = _longest(algorithm, asked)
+        times = [_longest(algorithm, [target]) for target in asked]
+        longest = max(times)
         if longest <= KEPT * algorithm.duration:
             return best
         suited = best
-        for other in self._alternatives(search, algorithm, asked):
+        for other in self._alternatives(search, algorithm, asked, min(times) == NEVER):
             near = other.schedule.duration <= TOLERATED * algorithm.duration
             if near and other.time < longest:
                 longest = other.time
@@ -164,7 +165,7 @@ class Fitting:
             search.incumbent.tell(interrupted=True)
 
     def _alternatives(
-        self, search: Search, best: Algorithm, asked: Sequence[Target]
+        self, search: Search, best: Algorithm, asked: Sequence[Target], is_refused: bool
     ) -> Iterator[Alternative]:
         """What may suit all runtimes: with fewer chunks; if none takes the best, with as many as they have room for."""
         if best.needs:
@@ -172,7 +173,6 @@ class Fitting:
             schedule = self._improved(plain, search.incumbent.best, SHARE_OF_SECOND)
             yield Alternative.of(schedule, asked)
             return
-        is_refused = all(_longest(best, [target]) == NEVER for target in asked)
         too_many = self._pieces(search.incumbent.best)
         for schedule in self._fewer(search):
             if schedule.duration > HOPEFUL * best.duration:
@@ -195,16 +195,13 @@ class Fitting:
         for _ in range(HALVINGS):
             pieces = (suits + too_many) // 2
             if pieces == suits:
-                break
+                return
             found = Alternative.of(self._searched(self.topology, pieces, SHARE_OF_SECOND), asked)
             yield found
             if found.content:
                 suits = pieces
             else:
                 too_many = pieces
-        # What suits them is known nearly now: find the best of that.
-        for pieces in dict.fromkeys([(suits + too_many) // 2, suits]):
-            yield Alternative.of(self._searched(self.topology, pieces), asked)
 
     def _is_easy(self, algorithm: Algorithm) -> bool:
         """Whether there is no question that is worth asking: all have room, or nothing would have."""
