@@ -88,7 +88,7 @@ def test_what_a_promise_says_is_right_and_all_else_wrong(name: str) -> None:
 
 def test_buffers_that_do_not_fit() -> None:
     with pytest.raises(
-        FormatError, match="do not fit reducescatter: 3 chunks do not divide into 2"
+        FormatError, match="do not fit reducescatter: 3 chunks cannot be divided into 2"
     ):
         promise_of("reducescatter", 2, range(2), inputs=[3, 3])
     promise = promise_of("allgather", 2, range(2), inputs=[1, 1])

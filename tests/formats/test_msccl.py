@@ -450,7 +450,7 @@ def test_as_few_channels_as_asked_for(kind, tmp_path):
 
 def test_channels_that_are_too_few(tmp_path):
     algorithm = quick(pccl.topology.ring(4), pccl.AllToAll("4MiB", chunks=64))
-    with pytest.raises(pccl.PcclError, match=r"with 1 channel  .*; allow more channels"):
+    with pytest.raises(pccl.PcclError, match=r"with 1 channel .*; allow more channels"):
         write(algorithm, tmp_path / "a.xml", channels=1)
 
 

@@ -86,7 +86,7 @@ def test_nothing_is_left_when_the_process_outside_is_ended(tmp_path, signal_):
     inside = children(outside.pid)
     assert len(inside) >= 4  # the launcher, the first process inside, and two that sleep
     outside.send_signal(signal_)
-    outside.wait(30)
+    outside.wait(120)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in inside))
 
 

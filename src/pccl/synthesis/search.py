@@ -278,10 +278,10 @@ class Search:
 
     def _prefer_fewer_chunks(self) -> None:
         """Settle for the fewest chunks that take hardly longer than the best."""
-        for chunks in sorted(self.best_of):
-            found = self.best_of[chunks]
-            if self.incumbent.is_near(found):
-                self.incumbent.settle(found)
+        most = pieces_of(self.collectives, self.incumbent.best.problem.collectives)
+        for chunks in sorted(count for count in self.best_of if count < most):
+            if self.incumbent.is_near(self.best_of[chunks]):
+                self.incumbent.settle(self.best_of[chunks])
                 return
 
     def _improve_best(self, improvement: Improvement) -> Attempt:
