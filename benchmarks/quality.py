@@ -39,7 +39,7 @@ KINDS = {
 LARGE = 64 * 10**6
 # Larger gaps are explained: a longer search of so many seconds either gains more than a little, or the bound is low.
 TO_EXPLAIN = 0.10
-LONGER = 20
+LONGER = 8
 LITTLE = 0.02
 
 
