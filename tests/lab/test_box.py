@@ -74,9 +74,11 @@ def test_work_that_takes_too_long_is_ended(wiring, tmp_path):
 def test_nothing_is_left_when_the_process_outside_is_ended(tmp_path, signal_):
     begun = tmp_path / "begun"
     code = (
-        "import pccl\n"
+        "import pccl, signal\n"
         "from pccl.lab import Wiring, in_box\n"
         "from tests.lab import tasks\n"
+        # What a shell starts in the background ignores Ctrl-C.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"in_box(Wiring.of(pccl.topology.line(3), rate='1mbit'), tasks.sleep, {str(begun)!r})\n"
     )
     outside = subprocess.Popen(
