@@ -107,3 +107,11 @@ def test_ours_is_never_slower_than_a_baseline(kind, machine, size):
     best = pccl.compare(ours, names, bound=False).best_baseline
     assert best is not None
     assert ours.duration <= best.duration
+
+
+def test_what_takes_least_is_tried_first():
+    """Schemes with few chunks come before any with many, so that these leave something to try the others with."""
+    tries = known._tries([pccl.AllReduce("64KiB")], [pccl.AllReduce("64KiB", chunks=4)])
+    at_once = [parts[0].pieces for scheme, parts in tries if not scheme.pipelined]
+    assert at_once == sorted(at_once)
+    assert {parts[0].whole for scheme, parts in tries if scheme.exchanges} == {False, True}

@@ -67,25 +67,37 @@ def faster_schemes(
     left = int(SHARE_OF_SCHEMES * search.budget.spent / WORK_OF_TRANSFER)
     if duration > bound.value * (1 + search.budget.effort.gap):
         left = max(left, FEWEST_TRANSFERS)
-    pieces = max((one.pieces for one in found.collectives), default=1)
-    for scheme in sorted(SCHEMES, key=lambda scheme: scheme.pipelined):
-        for parts in _cuts(scheme, collectives, found.collectives):
-            # About as many transfers as ours has, if it is cut likewise.
-            ours = max((one.pieces for one in parts), default=1)
-            expected = len(found.transfers) * ours // pieces
-            if expected > left or search.budget.over():
-                continue
-            search.progress(0, 1, f"as {scheme.name}")
-            try:
-                scheme.check(topology, parts)
-                algorithm, transfers = scheme.try_for(topology, parts, best, left)
-            except PcclError:
-                # It does not suit this group or this network.
-                break
-            left -= transfers
-            if algorithm is not None and _keeps_to_itself(search, algorithm, best):
-                best = int(algorithm.duration)
-                yield Known(scheme, algorithm)
+    pieces = _pieces(found.collectives)
+    unsuited = set()
+    for scheme, parts in _tries(collectives, found.collectives):
+        # About as many transfers as ours has, if it is cut likewise.
+        expected = len(found.transfers) * _pieces(parts) // pieces
+        if scheme.name in unsuited or expected > left or search.budget.over():
+            continue
+        search.progress(0, 1, f"as {scheme.name}")
+        try:
+            scheme.check(topology, parts)
+            algorithm, transfers = scheme.try_for(topology, parts, best, left)
+        except PcclError:
+            # It does not suit this group or this network.
+            unsuited.add(scheme.name)
+            continue
+        left -= transfers
+        if algorithm is not None and _keeps_to_itself(search, algorithm, best):
+            best = int(algorithm.duration)
+            yield Known(scheme, algorithm)
+
+
+def _tries(
+    collectives: Sequence[Collective], ours: Sequence[Collective]
+) -> list[tuple[Scheme, tuple[Collective, ...]]]:
+    """All schemes with all ways to cut the data, those with few chunks first: they take least to try."""
+    tries = [(scheme, parts) for scheme in SCHEMES for parts in _cuts(scheme, collectives, ours)]
+    return sorted(tries, key=lambda one: (one[0].pipelined, _pieces(one[1])))
+
+
+def _pieces(collectives: Sequence[Collective]) -> int:
+    return max((one.pieces for one in collectives), default=1)
 
 
 def _may_be(search: Search) -> bool:
