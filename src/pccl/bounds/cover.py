@@ -61,10 +61,9 @@ def prove(case: Case, certificate: Certificate, whole_chunks: bool) -> int:
     pairs = Pairs.of(case, certificate, whole_chunks)
     if not pairs.demand:
         return 0
-    kinds = pairs.kinds
     low = 0
     high = 1
-    while sum(count * kind.served(high) for kind, count in kinds.items()) < pairs.demand:
+    while pairs.served(high) < pairs.demand:
         low = high
         high *= 2
         if high > NEVER:
@@ -72,7 +71,7 @@ def prove(case: Case, certificate: Certificate, whole_chunks: bool) -> int:
     # What is served never becomes less as time goes on.
     while low + 1 < high:
         middle = (low + high) // 2
-        if sum(count * kind.served(middle) for kind, count in kinds.items()) < pairs.demand:
+        if pairs.served(middle) < pairs.demand:
             low = middle
         else:
             high = middle
@@ -162,6 +161,10 @@ class Pairs:
             pairs = int(np.count_nonzero(self.far[np.ix_(share.sources, share.destinations)]))
             total += share.bytes * pairs
         return total * PICOSECONDS
+
+    def served(self, duration: int) -> int:
+        """What all links can serve in this time, counted like the demand."""
+        return sum(count * kind.served(duration) for kind, count in self.kinds.items())
 
     @cached_property
     def kinds(self) -> Counter[Kind]:

@@ -58,17 +58,22 @@ def exchange(workload: Workload) -> Sends:
 def scattered_exchange(workload: Workload) -> Sends:
     """In every box one member adds up each share; these exchange their sums, and copy the result inside."""
     ways = Ways.of(workload)
-    best = None
-    for places in _dimensions(workload):
-        for inner in range(1, len(places)):
-            plan = _scattered(ways, places[:inner], places[inner:])
-            if plan is not None and (best is None or plan.end < best.end):
-                best = plan
-    if best is None:
-        raise UnsupportedError(
-            "needs boxes, some NPUs of which are next to those at the same place of the others"
-        )
-    return best.sends()
+    plans = [
+        _scattered(ways, places[:inner], places[inner:])
+        for places in _dimensions(workload)
+        for inner in range(1, len(places))
+    ]
+    return _first_done(
+        plans, "boxes, some NPUs of which are next to those at the same place of the others"
+    )
+
+
+def _first_done(plans: Sequence[Merging | None], needs: str) -> Sends:
+    """The quickest of the plans that there are."""
+    possible = [plan for plan in plans if plan is not None]
+    if not possible:
+        raise UnsupportedError(f"needs {needs}")
+    return min(possible, key=lambda plan: plan.end).sends()
 
 
 def _scattered(ways: Ways, inner: list[Ints], outer: list[Ints]) -> Merging | None:
@@ -133,21 +138,16 @@ def _senders(ways: Ways, boxes: list[Ints], receivers: Ints) -> list[Ints] | Non
 def _best(workload: Workload, options: Callable[[int], Sequence[Levels]]) -> Sends:
     """The quickest plan along the dimensions of the group, or as if it had none."""
     ways = Ways.of(workload)
-    best = None
+    plans = []
     for places in _dimensions(workload):
         # Each dimension by itself: what is best for one does not depend on the others.
         found = [_quickest(ways, places, number, options) for number in range(len(places))]
         levels = [one for one in found if one is not None]
-        if len(levels) < len(places):
-            continue
-        plan = _planned(ways, places, levels)
-        if plan is not None and (best is None or plan.end < best.end):
-            best = plan
-    if best is None:
-        raise UnsupportedError(
-            "needs NPUs next to each other, with no other NPU and no switch that adds in between"
-        )
-    return best.sends()
+        if len(levels) == len(places):
+            plans.append(_planned(ways, places, levels))
+    return _first_done(
+        plans, "NPUs next to each other, with no other NPU and no switch that adds in between"
+    )
 
 
 def _dimensions(workload: Workload) -> Iterator[list[Ints]]:
