@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -16,6 +17,12 @@ def look(wiring, device):
     with entered(device):
         commands = (["ip", "address"], ["ip", "route"], ["tc", "qdisc"])
         return [subprocess.run(one, capture_output=True, text=True).stdout for one in commands]
+
+
+def congestion_control(wiring, device):
+    """How connections of a device find out how fast they may send."""
+    with entered(device), socket.socket() as link:
+        return link.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
 
 
 def fail(wiring):

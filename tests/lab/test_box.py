@@ -46,6 +46,11 @@ def test_a_device_has_its_addresses_its_routes_and_its_rates(wiring):
     assert "tbf" in rates
 
 
+def test_connections_send_as_fast_as_links_take_it_whatever_the_machine_does_by_default(wiring):
+    """With BBR, plans took up to 1.27 times as long as planned."""
+    assert in_box(wiring, tasks.congestion_control, 0) == "reno"
+
+
 def test_namespaces_are_seen_only_from_inside(wiring):
     before = set(Path("/run").iterdir())
     in_box(wiring, tasks.look, 0)

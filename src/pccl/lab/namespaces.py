@@ -27,6 +27,8 @@ _SETTINGS = {
     # What was learnt about one connection must not slow the next one down, nor should an idle one start anew.
     "net/ipv4/tcp_no_metrics_save": "1",
     "net/ipv4/tcp_slow_start_after_idle": "0",
+    # BBR, the default of some machines, sends at times less than a link takes, to see whether queues get shorter.
+    "net/ipv4/tcp_congestion_control": "reno",
 }
 # For how many seconds a link that was late may be faster, besides a packet: less than a timer may be late, and the rest
 # of its time is lost; more, and a short message after a pause costs nothing.
