@@ -57,7 +57,7 @@ def test_what_messages_cost_and_who_says_so():
     assert "gap          none\n" in changed
     assert "ConnectX-6; options as given\n" in changed
     of_both = run("topology", "tpu-v5e:2x2", "x", "dgx1").stdout
-    assert "source of tpu-v5e bandwidth: Google" in of_both
+    assert "source of tpu-v5e bandwidth: Google Cloud" in of_both
     assert "source of dgx1    TE-CCL" in of_both
     assert "source" not in run("topology", "ring:4").stdout
     assert list(json.loads(run("topology", "a100", "--json").stdout)["sources"]) == ["a100"]

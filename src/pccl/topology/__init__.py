@@ -8,6 +8,7 @@
     generators    lines, rings, switches, their products, trees and dragonflies
     machines      boxes and racks of NVIDIA and AMD, instances of clouds and slices of TPUs by name
     edits         what has failed or changed, by number, name or wildcard
+    names         every topology that has a name, and where the figures of machines come from
     language      all of the above in one line of text: torus:8x8x8@50GB/s,500ns
     documents     JSON and YAML, read into structs (with files, spec files and algorithms in JSON)
     files         YAML, JSON, edge lists and ASTRA-sim networks (loaded on first use, as it needs msgspec)
@@ -36,7 +37,7 @@ from pccl.topology.generators import (
     torus,
 )
 from pccl.topology.interchange import from_networkx, to_networkx
-from pccl.topology.language import ZooEntry, named_in, parse_topology, zoo
+from pccl.topology.language import named_in, parse_topology
 from pccl.topology.machines.amd import mi250, mi300x, mi355x
 from pccl.topology.machines.clouds import (
     aws_p4d,
@@ -60,6 +61,7 @@ from pccl.topology.machines.nvidia import (
     hgx_h200,
     ndv2,
 )
+from pccl.topology.names import ZooEntry, zoo
 from pccl.topology.parts import Link, Switch
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from pccl.errors import TopologyError
 
 GB = 10**9
 NS = 1_000
-# PCIe with 16 lanes, by generation: 8, 16, 32 and 64 GT/s; 128 of 130 bits are data (PCI-SIG).
+# PCIe with 16 lanes, by generation: 8, 16, 32 and 64 GT/s (PCI-SIG). Of 130 bits 128 are data; from the sixth
+# generation on, of the 256 bytes of a flit 242.
 PCIE_3 = 15_754 * 10**6
 PCIE_4 = 31_508 * 10**6
 PCIE_5 = 63_015 * 10**6

@@ -40,7 +40,7 @@ def mi250(build: Builder) -> None:
     build.join_rails(1, "infiniband")
 
 
-# Seven links of 128 GB/s in both directions (data sheet of MI300X).
+# Seven links of 128 GB/s in both directions, and NICs of 400 Gb/s (Azure ND MI300X v5 series).
 @machine("mi300x", 8, xgmi=Speed("64GB/s", _XGMI_LATENCY), nic=NDR)
 def mi300x(build: Builder) -> None:
     """Eight MI300X, every pair joined by xGMI, 64GB/s a link; between boxes eight rails of 50GB/s.
@@ -54,7 +54,7 @@ def mi300x(build: Builder) -> None:
     build.join_rails(8)
 
 
-# Seven links of 153.6 GB/s in both directions (data sheet of MI355X).
+# Seven links of 153.6 GB/s in both directions (AMD's data sheet); NICs of 400 Gb/s (ROCm documentation).
 @machine("mi355x", 8, xgmi=Speed("76.8GB/s", _XGMI_LATENCY), nic=NDR)
 def mi355x(build: Builder) -> None:
     """Eight MI355X, every pair joined by xGMI, 76.8GB/s a link; between boxes eight rails of 50GB/s.

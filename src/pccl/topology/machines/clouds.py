@@ -11,16 +11,17 @@ from pccl.topology.parts import Switch
 # The network of Amazon (EFA) is one switch here: it sprays packets over all its paths. That its NICs take as long as
 # those of InfiniBand is our assumption.
 _EFA = "efa"
-# Four cards of 100 Gb/s for eight NPUs (EC2 user guide), each below a PCIe 3.0 switch with two of them (aws-ofi-nccl,
+# 400 Gb/s for eight NPUs (AWS Compute Blog), in four cards, each below a PCIe 3.0 switch with two NPUs (aws-ofi-nccl,
 # p4d-24xl-topo.xml). NCCL counts 1.0 us for a step over PCIe, half of it on either side of a switch; that is taken off
 # the 1.3us of a NIC.
 _P4D_NIC = Speed("12.5GB/s", "800ns", "6.7ns")
 _P4D_PCIE = Speed("16GB/s", "500ns")
 # Trainium2: 1,024 GB/s a chip inside an instance, to four neighbours, and 256 GB/s between the instances of an
-# UltraServer, to two (AWS Neuron, Trn2 architecture); half of it in each direction. The latency is our assumption.
+# UltraServer, to two (AWS Neuron, Trn2 architecture). That half of it is for each direction, and the latency, are our
+# assumptions.
 _NEURONLINK = Speed("128GB/s", "500ns")
 _BETWEEN = Speed("64GB/s", "500ns")
-# 3.2 Tb/s for sixteen chips.
+# 3.2 Tb/s for sixteen chips (the same page).
 _TRN2_NIC = Speed("25GB/s", "1.35us", "4.7ns")
 
 

@@ -19,8 +19,9 @@ _Shapes: TypeAlias = dict[int, tuple[int, ...]]
 # Of a slice of this shape: which dimensions wrap round.
 Wrapping: TypeAlias = Callable[[tuple[int, ...]], list[bool]]
 
-# The bandwidths of Google's data sheets, which count both directions of all links of a chip: 1,200 GB/s over six links
-# (v5p, TPU7x), 800 over four (v6e), 400 over four (v5e); v4 has six of 50 GB/s. The latency is our assumption.
+# Google Cloud counts both directions of all links of a chip: 1,200 GB/s over six links (v5p, TPU7x), 800 over four
+# (v6e), 400 over four (v5e). The paper on v4 has six links of 50 GB/s (arXiv 2304.01433, table 4). The latency is what
+# "How to Scale Your Model" takes for v5e, in a problem of chapter 2; that others are as quick is our assumption.
 _ICI_LATENCY = "500ns"
 # Rows wrap round where they fill an axis of the pod, 16 chips long (v5e, v6e: "How to Scale Your Model", chapter 2), or
 # are made of whole cubes of four by four by four, which optical switches join (v4, v5p, TPU7x: Google Cloud, TPU v5p).
@@ -107,7 +108,7 @@ def _whole_cubes(shape: tuple[int, ...]) -> list[bool]:
 def tpu_v4(shape: tuple[int, ...]) -> list[bool]:
     """TPU v4: a 3D torus, 50GB/s a link in each direction; slices smaller than 4x4x4 are meshes.
 
-    We assume 500ns a link. ``wrap`` says for all dimensions whether they wrap round; otherwise the slice tells.
+    A link takes 500ns. ``wrap`` says for all dimensions whether they wrap round; otherwise the slice tells.
 
     Examples
     --------
@@ -121,7 +122,7 @@ def tpu_v4(shape: tuple[int, ...]) -> list[bool]:
 def tpu_v5e(shape: tuple[int, ...]) -> list[bool]:
     """TPU v5e: a 2D torus, 50GB/s a link in each direction; a dimension shorter than 16 does not wrap round.
 
-    We assume 500ns a link. ``wrap`` says for both dimensions whether they wrap round; otherwise the slice tells.
+    A link takes 500ns. ``wrap`` says for both dimensions whether they wrap round; otherwise the slice tells.
 
     Examples
     --------

@@ -27,13 +27,14 @@ A100_NVSWITCH = Speed("300GB/s", "300ns")
 # ConnectX-6: 215 million messages a second (its user manual).
 HDR = Speed("25GB/s", "1.35us", "4.7ns")
 
-# HGX H100: NVSwitch as in ASTRA-sim's network of that name, NICs of 400 Gb/s. The 1us is our assumption, and so is that
-# ConnectX-7 and ConnectX-8 take no longer for a message than a ConnectX-6.
+# HGX H100: NVSwitch as in ASTRA-sim's network of that name, NICs of 400 Gb/s (DGX BasePOD). The 1us is our assumption,
+# and so is that ConnectX-7 and ConnectX-8 take no longer for a message than a ConnectX-6.
 _H100_NVSWITCH = Speed("400GiB/s", "936.25ns")
 NDR = Speed("50GB/s", "1us", "4.7ns")
+# GB300: 800 Gb/s (Azure ND GB300 v6 series).
 _XDR = Speed("100GB/s", "1us", "4.7ns")
-# H200: 900 GB/s in both directions (data sheet); B200, GB200 and GB300: 1.8 TB/s. That they are as quick as an NVSwitch
-# of H100 is our assumption.
+# In both directions 900 GB/s (H100 and H200: NVIDIA, Hopper architecture) and 1.8 TB/s (user guides of DGX B200 and
+# DGX GB200; Azure ND GB300 v6 series). That they are as quick as an NVSwitch of H100 is our assumption.
 H200_NVSWITCH = Speed("450GB/s", "936.25ns")
 _B200_NVSWITCH = Speed("900GB/s", "936.25ns")
 # NVSwitches from the third generation on multiply and add.
@@ -148,7 +149,7 @@ def hgx_h100(build: Builder) -> None:
 
 @machine("h200", 8, flags=ABLE, nvlink=H200_NVSWITCH, nic=NDR)
 def hgx_h200(build: Builder) -> None:
-    """HGX H200: eight NPUs on an NVSwitch, 450GB/s a link by the data sheet; otherwise as HGX H100.
+    """HGX H200: eight NPUs on an NVSwitch, 450GB/s a link; otherwise as HGX H100.
 
     Examples
     --------
@@ -202,13 +203,14 @@ def gb300_nvl72(build: Builder) -> None:
     build.join_rails(4)
 
 
-# Two ports of 200 Gb/s (data sheet). The latency is our assumption: that of two NICs of H100, without a switch.
+# Two ports of 200 Gb/s (NVIDIA's playbook for several DGX Spark). The latency is our assumption: that of two NICs of
+# H100, without a switch.
 @machine("spark", 1, flags=(), nic=Speed("25GB/s", "2us", "4.7ns"))
 def dgx_spark(build: Builder) -> None:
     """DGX Spark: a ring of boxes with one NPU each, cable by cable, 25GB/s; two of them are joined by one cable.
 
-    Both ports of a box share two PCIe 5.0 links of four lanes, which carry about 25GB/s together: ``nic="12.5GB/s"`` is
-    what each gets when both are busy.
+    Both ports of a box share two PCIe 5.0 links of four lanes, which carry about 25GB/s together (ServeTheHome):
+    ``nic="12.5GB/s"`` is what each gets when both are busy.
 
     Examples
     --------
