@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ import numpy as np
 from pccl.algorithm import Algorithm
 from pccl.errors import RunError
 from pccl.runtime import Arrays, Buffers, NumpyArrays, Rank, scripts_of
+from pccl.runtime.launcher import find_mpiexec
 from pccl.runtime.measure import Job, Report, join
 
 try:
@@ -172,10 +172,7 @@ def run(algorithm: Algorithm, job: Job) -> Report:
     """Run a plan as one of the ranks that mpirun has started, or start as many as it takes."""
     if launched():
         return join(world_transport(job.timeout), algorithm, job)
-    launcher = shutil.which("mpiexec", path=str(Path(sys.executable).parent))
-    launcher = launcher or shutil.which("mpiexec")
-    if launcher is None:
-        raise RunError("there is no mpiexec; pip install mpich brings one")
+    launcher = find_mpiexec()
     with tempfile.TemporaryDirectory() as folder:
         task = Path(folder, "task")
         # Files of our own, read again by ourselves.

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from pccl.lab.probe import Sample, probe_box, probed, ways_over
 from pccl.topology import Link, Switch, Topology, parse_topology
 
 REASON = why_not()
+BESIDE = str(Path(sys.executable).parent)
 needs_a_box = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
 
@@ -66,6 +71,26 @@ def test_commands_run_in_the_namespaces_of_the_npus(tmp_path):
         said = (tmp_path / str(rank)).read_text().split()
         assert said[:3] == [str(rank), "3", "10.1.0.1"]
         assert f"10.1.0.{rank + 1}/32" in said
+
+
+@needs_a_box
+@pytest.mark.skipif(shutil.which("mpiexec", path=BESIDE) is None, reason="there is no mpiexec")
+def test_ranks_of_mpi_run_on_the_network_of_the_box(tmp_path):
+    """A link of 4 Mbit/s takes a second for the 500 kB that a rank sends each way; shared memory would take none."""
+    plan = pccl.synthesize(pccl.topology.ring(3), pccl.AllGather("1500kB"), effort="fast")
+    plan.save(tmp_path / "ring.pccl")
+    box = [sys.executable, "-m", "pccl.cli", "lab", "exec", "-t", "ring:3", "--rate", "4mbit"]
+    inside = [sys.executable, "-m", "pccl.cli", "run", str(tmp_path / "ring.pccl"), "--on", "mpi"]
+    said = subprocess.run(
+        [*box, "--mpi", "--", *inside, "--iterations", "1", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stderr
+    (run,) = json.loads(said.stdout)["runs"]
+    assert run["wrong"] == 0
+    assert run["time_us"] > 500_000
 
 
 @needs_a_box

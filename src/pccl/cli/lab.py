@@ -77,26 +77,33 @@ def run(file: Path, against: str, as_json: bool, **options: Any) -> None:
 @lab.command(
     "exec",
     cls=Command,
-    epilog=epilog("pccl lab exec -t mesh:2x2 --rate 100mbit -- python train.py"),
+    epilog=epilog(
+        "pccl lab exec -t mesh:2x2 --rate 100mbit -- python train.py",
+        "pccl lab exec -t ring:4 --rate 40mbit --mpi -- python -m pccl.cli run ring.pccl --on mpi",
+    ),
     context_settings={"ignore_unknown_options": True},
 )
 @option("-t --topology TEXT", "The network, such as mesh:4x4, or a file.", required=True)
 @_rate
 @_scale
 @option("--timeout SECONDS", "Default: 600.", type=SECONDS, default=600)
+@option("--mpi", "Start it with mpiexec (of MPICH), every NPU being a host.")
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...")
-def execute(topology: str, words: tuple[str, ...], timeout: float, **options: Any) -> int:
+def execute(
+    topology: str, words: tuple[str, ...], timeout: float, mpi: bool, **options: Any
+) -> int:
     """Run a command once for every NPU, each in its own namespace, as torchrun would start it.
 
     It finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, and GLOO_SOCKET_IFNAME names the interface.
     """
     from pccl.lab import Wiring, in_box
-    from pccl.lab.ranks import run_commands
+    from pccl.lab.commands import run_commands, run_under_mpi
     from pccl.topology import parse_topology
 
     wiring = Wiring.of(parse_topology(topology), **options)
-    statuses: list[int] = in_box(wiring, run_commands, list(words), timeout=timeout)
-    return next((status for status in statuses if status), 0)
+    start = run_under_mpi if mpi else run_commands
+    status: int = in_box(wiring, start, list(words), timeout=timeout)
+    return status
 
 
 @command(

@@ -21,6 +21,7 @@ from pccl.lab.wiring import Wiring
 _TOOLS = {
     "setpriv": "util-linux",
     "unshare": "util-linux",
+    "nsenter": "util-linux",
     "mount": "mount",
     "ip": "iproute2",
     "tc": "iproute2",

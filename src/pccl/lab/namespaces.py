@@ -74,6 +74,11 @@ def enter(device: int) -> None:
         os.close(there)
 
 
+def shell_command(device: int) -> str:
+    """What, in front of a command of a shell, runs it in the namespace of a device."""
+    return f"nsenter --net={_NAMES / _name(device)}"
+
+
 def _set_namespace(file: int) -> None:
     # Python has os.setns from 3.12 on.
     if ctypes.CDLL(None, use_errno=True).setns(file, _NET):
@@ -88,9 +93,11 @@ def _name(device: int) -> str:
 def _settle(wiring: Wiring, device: int) -> Iterator[str]:
     """The addresses of a device, and its routes to all homes."""
     yield "link set lo up"
-    # An interface of its own, so that programs can be told to use it; what joins it to itself is never used.
+    # An interface of its own, so that programs can be told to use it. What joins it to itself is never used, but some
+    # programs use no interface that is joined to nothing.
     yield f"link add {HOME} type veth peer name inside"
     yield f"link set {HOME} up"
+    yield "link set inside up"
     yield f"address add {wiring.home(device)}/32 dev {HOME}"
     for number, wire in enumerate(wiring.wires):
         for end in (0, 1):

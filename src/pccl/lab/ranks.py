@@ -6,7 +6,6 @@ import contextlib
 import os
 import pickle
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pccl.lab.namespaces import HOME, enter, entered
+from pccl.lab.namespaces import enter
 from pccl.lab.wiring import Wiring
 from pccl.runtime import Rank, Scripts
 from pccl.runtime.checking import member_buffers, trials
@@ -25,9 +24,6 @@ from pccl.runtime.sockets import SocketTransport, connect
 WIRING = Path("/run/wiring")
 # Seconds from the moment when all are ready to the one at which all begin.
 _SOON = 0.02
-# Where commands meet, and how often they are looked after.
-_PORT = 29_500
-_GLANCE = 0.05
 # By how much ranks come before others.
 _HASTE = 10
 
@@ -87,30 +83,6 @@ def run_rank(transport: SocketTransport, scripts: Scripts, runs: int) -> Times:
         rank.run(buffers, elements=elements)
         seconds.append(time.monotonic() - begin)
     return Times(seconds, wrong)
-
-
-def run_commands(wiring: Wiring, words: Sequence[str]) -> list[int]:
-    """Run a command for every NPU, each in its namespace, and return the status of each; one that fails ends all."""
-    npus = wiring.topology.npus.tolist()
-    started = []
-    for rank, npu in enumerate(npus):
-        about = {
-            "RANK": rank,
-            "WORLD_SIZE": len(npus),
-            "LOCAL_RANK": 0,
-            "MASTER_ADDR": wiring.home(npus[0]),
-            "MASTER_PORT": _PORT,
-            "GLOO_SOCKET_IFNAME": HOME,
-        }
-        environment = os.environ | {name: str(value) for name, value in about.items()}
-        with entered(npu):
-            started.append(subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL))
-    while None in (statuses := [process.poll() for process in started]):
-        if any(statuses):
-            # Those that are left would wait for it; they end with the box.
-            return [status or 0 for status in statuses]
-        time.sleep(_GLANCE)
-    return [process.wait() for process in started]
 
 
 def connect_neighbours(
