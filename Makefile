@@ -30,6 +30,7 @@ bench: $(READY)
 
 quality: $(READY)
 	$(BIN)/python -m benchmarks.quality --write
+	$(BIN)/python -m benchmarks.readme
 
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper

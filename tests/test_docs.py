@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from benchmarks.readme import README, renewed
 
 from tests.test_layers import LAYERS
 
@@ -36,6 +37,12 @@ def test_links_of_the_page_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_nothing_is_left_to_fill_in(page):
     assert not re.search(r"TODO|FIXME|XXX|[A-Z]+_TABLE", page.read_text(encoding="utf-8"))
+
+
+def test_the_readme_shows_what_was_measured_last():
+    """``python -m benchmarks.readme`` takes its tables from the pages."""
+    text = README.read_text(encoding="utf-8")
+    assert renewed(text) == text
 
 
 def test_demo_says_what_it_found(capsys):
