@@ -483,8 +483,16 @@ def test_the_python_of_the_page():
     example = doctest.DocTestParser().get_doctest(code, {}, page.name, str(page), 0)
     output: list[str] = []
     assert doctest.DocTestRunner().run(example, out=output.append).failed == 0, "".join(output)
-    models = set(re.findall(r"^\| `([\w-]+)` \|", code, flags=re.MULTILINE))
-    assert models == set(GPUS)
+    rows = re.findall(r"^\| `([\w-]+)` \| (.*) \|$", code, flags=re.MULTILINE)
+    assert {name for name, _ in rows} == set(GPUS)
+    for name, row in rows:
+        links, each, _, pcie, nic, source = row.split(" | ")
+        gpu = GPUS[name]
+        assert (links, each) == (
+            (str(gpu.links), f"{gpu.link / 1e9:g}GB/s") if gpu.links else ("—", "—")
+        )
+        assert (pcie, nic) == (f"{gpu.pcie / 1e9:g}GB/s", f"{gpu.nic / 1e9:g}GB/s")
+        assert source == gpu.source
 
 
 def test_every_model_has_a_source_and_every_format_a_name():
