@@ -29,6 +29,9 @@ from pccl.topology import Topology
 from pccl.topology.parts import UNLIMITED
 from pccl.units import Picoseconds
 
+# Who is waited for, who waits, and how long after the moment of the former that of the latter may be.
+Edges = tuple[Ints, Ints, Ints]
+
 
 class Times(NamedTuple):
     """Per transfer: how long it holds its link, from first byte to last, and until all of it has arrived."""
@@ -55,10 +58,10 @@ def planned_starts(transfers: Transfers, world: Topology, times: Times) -> Ints:
     inputs = find_inputs(transfers, world)
     if world.limited:
         return _within_limits(transfers, world, times, inputs)
-    # Every transfer takes some time, so what one waits for started before it and is served before
-    # it.
+    # Every transfer takes some time, so what one waits for started before it and is served before it.
     order = np.lexsort((transfers.link, transfers.start))
-    start, arrival = np.zeros((2, len(order)), np.int64)
+    start = np.zeros(len(order), np.int64)
+    arrival = np.zeros(len(order), np.int64)
     free = np.zeros(world.num_links, np.int64)
     kernels.serve_as_planned(
         order, transfers.link, inputs, times.hold, times.travel, free, start, arrival
@@ -89,8 +92,9 @@ def find_inputs(transfers: Transfers, world: Topology) -> Inputs:
     by_arrival = np.lexsort((t.arrival, t.chunk))
     # A switch with a finite buffer forgets what it has sent on.
     forgets = world.buffer != UNLIMITED
-    newest_at, chunk_at = np.full((2, world.num_devices), -1, np.int64)
-    inputs = Inputs(*np.full((2, len(t)), -1, np.int64))
+    newest_at = np.full(world.num_devices, -1, np.int64)
+    chunk_at = np.full(world.num_devices, -1, np.int64)
+    inputs = Inputs(np.full(len(t), -1, np.int64), np.full(len(t), -1, np.int64))
     passing = t.comes_to_pass if len(t.follows) else np.empty(0, np.bool_)
     kernels.find_inputs(
         first, by_arrival, t.src, t.dst, t.start, t.arrival, sums, forgets, ~t.topology.multicast,
@@ -124,7 +128,8 @@ def _check_senders(transfers: Transfers, rows: Ints) -> None:
 def find_followers(inputs: Inputs) -> tuple[Ints, Ints, Ints]:
     """Who waits for transfer i, followers[first[i]:first[i + 1]], and for how many each one waits."""
     count = len(inputs.newest)
-    first, missing = np.zeros(count + 2, np.int64), np.zeros(count, np.int64)
+    first = np.zeros(count + 2, np.int64)
+    missing = np.zeros(count, np.int64)
     kernels.list_followers(inputs, first, np.empty(0, np.int64), missing)
     np.cumsum(first, out=first)
     followers = np.empty(first[-1], np.int64)
@@ -141,8 +146,8 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
     feeding = np.repeat(np.arange(count), np.diff(first))
     by_link = np.lexsort((transfers.start, transfers.link))
     held, next_held = _neighbours(by_link, transfers.link)
-    # An edge says that the moment of one node is at least that of another plus a lag. All waits are
-    # of this form, so the earliest moments are the longest ways through them.
+    # An edge says that the moment of one node is at least that of another plus a lag. All waits are of this form, so
+    # the earliest moments are the longest ways through them.
     edges = [
         (feeding, fed, times.travel[feeding]),
         (held, next_held, times.hold[held]),
@@ -154,18 +159,13 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
     order = stable_order(before.astype(np.int32), nodes)
     waits = Waits(offsets_by_owner(before, nodes), after[order], lag[order])
     missing = np.bincount(after, minlength=nodes)
-    moment, scratch = np.zeros((2, nodes), np.int64)
+    moment = np.zeros(nodes, np.int64)
+    scratch = np.zeros(nodes, np.int64)
     if kernels.settle(waits, missing, moment, scratch) < nodes:
         cause = np.empty(nodes, np.int64)
         blocked = int(kernels.relax(waits, missing, moment, cause, scratch))
         if blocked >= 0:
-            # It waits for itself: name a switch on the way round.
-            node = blocked
-            while node < count:
-                node = int(cause[node])
-                if node == blocked:
-                    break
-            switch = int(transfers.dst[node] if node < count else stays.switch[node - count])
+            switch = _on_the_way_round(cause, blocked, transfers, stays)
             raise InfeasibleError(
                 f"in the planned order, the chunks block each other in {world.device_text(switch)}: transfers take "
                 "longer, or its limits are tighter, than the plan was made for; try the discipline fifo, or a larger "
@@ -174,8 +174,15 @@ def _within_limits(transfers: Transfers, world: Topology, times: Times, inputs: 
     return moment[:count]
 
 
-# Who is waited for, who waits, and how long after the moment of the former that of the latter may be.
-Edges = tuple[Ints, Ints, Ints]
+def _on_the_way_round(cause: Ints, blocked: int, transfers: Transfers, stays: Stays) -> int:
+    """A switch on the way from a node that waits for itself back to it."""
+    count = len(transfers)
+    node = blocked
+    while node < count:
+        node = int(cause[node])
+        if node == blocked:
+            break
+    return int(transfers.dst[node] if node < count else stays.switch[node - count])
 
 
 def _stay_edges(stays: Stays, world: Topology, times: Times, count: int) -> list[Edges]:
@@ -183,12 +190,14 @@ def _stay_edges(stays: Stays, world: Topology, times: Times, count: int) -> list
     into, in_stay = stays.into
     out, out_stay = stays.out
     # Each takes the place that is planned to be free first; if the plan keeps within the buffer, that is so by then.
-    leavers, queue, first_in = np.empty((3, len(stays)), np.int64)
+    leavers = np.empty(len(stays), np.int64)
+    queue = np.empty(len(stays), np.int64)
     kernels.take_places(stays.switch, stays.until, world.buffer, queue, leavers)
     leaver = leavers[in_stay]
     waiting = leaver >= 0
     newcomer = into[waiting]
     # Of several that bring a chunk, the first is written last.
+    first_in = np.empty(len(stays), np.int64)
     first_in[in_stay[::-1]] = into[::-1]
     again = stays.next[out_stay] >= 0
     comes_back = first_in[stays.next[out_stay[again]]]

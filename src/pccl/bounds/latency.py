@@ -26,8 +26,7 @@ def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
     cut_freely = ~every if case.cut_freely is None else case.cut_freely
     yield _longest_way(case.topology, conditions, ~cut_freely), True
     if np.any(cut_freely):
-        # Cut finely enough, data travel as a stream; then only the way of the first byte is
-        # certain.
+        # Cut finely enough, data travel as a stream; then only the way of the first byte is certain.
         single_bytes = replace(conditions, bytes=every.astype(np.int64))
         yield _longest_way(case.topology, single_bytes, every), False
 
@@ -65,7 +64,7 @@ def _longest_way(topology: Topology, conditions: Conditions, among: Bools) -> Ce
     class_of_size, smallest = few_sizes(sizes)
     net = network(topology, sizes)
     size_class = class_of_size[size_of[chunks]]
-    best = (0, 0)
+    longest = 0
     certificate: Certificate = {}
     for one_class in np.unique(size_class):
         some = chunks[size_class == one_class]
@@ -81,30 +80,42 @@ def _longest_way(topology: Topology, conditions: Conditions, among: Bools) -> Ce
         if time >= NEVER:
             raise no_way(topology, chunk, *ends)
         # Of equally long ways, that of the first chunk counts.
-        if time and (time, -chunk) > best:
-            best = time, -chunk
+        is_earlier = time == longest and bool(certificate) and chunk < certificate["chunk"][0]
+        if time > longest or is_earlier:
+            longest = time
             certificate = {"chunk": (chunk,), "devices": ends}
     return certificate
 
 
 def _farthest(conditions: Conditions, chunks: Ints, devices: Ints, times: Ints) -> int:
     """The first chunk with the longest way, where ``times[i]`` are those from ``devices[i]`` to all others."""
-    first, sources = take_rows(conditions.source_offsets, conditions.source_ids, chunks)
-    row = np.searchsorted(devices, sources[first[:-1]])
-    # The times from several contributors are those from the farthest; many sums have the same contributors.
-    known: dict[bytes, int] = {}
-    added: list[Ints] = []
-    for i in np.flatnonzero(np.diff(first) > 1).tolist():
-        members = sources[first[i] : first[i + 1]]
-        key = members.tobytes()
-        if key not in known:
-            known[key] = len(times) + len(added)
-            added.append(times[np.searchsorted(devices, members)].max(axis=0))
-        row[i] = known[key]
-    if added:
-        times = np.vstack([times, added])
+    row, times = _with_sums(conditions, chunks, devices, times)
     first, destinations = take_rows(
         conditions.destination_offsets, conditions.destination_ids, chunks
     )
-    longest = int(times[np.repeat(row, np.diff(first)), destinations].argmax())
+    row_of_destination = np.repeat(row, np.diff(first))
+    longest = int(times[row_of_destination, destinations].argmax())
     return int(chunks[np.searchsorted(first, longest, side="right") - 1])
+
+
+def _with_sums(
+    conditions: Conditions, chunks: Ints, devices: Ints, times: Ints
+) -> tuple[Ints, Ints]:
+    """The row of times that counts for each chunk, and the times, with rows for sums added.
+
+    The times from several contributors are those from the farthest; many sums have the same contributors.
+    """
+    first, sources = take_rows(conditions.source_offsets, conditions.source_ids, chunks)
+    row = np.searchsorted(devices, sources[first[:-1]])
+    row_of: dict[bytes, int] = {}
+    added: list[Ints] = []
+    for i in np.flatnonzero(np.diff(first) > 1).tolist():
+        contributors = sources[first[i] : first[i + 1]]
+        key = contributors.tobytes()
+        if key not in row_of:
+            row_of[key] = len(times) + len(added)
+            added.append(times[np.searchsorted(devices, contributors)].max(axis=0))
+        row[i] = row_of[key]
+    if added:
+        times = np.vstack([times, added])
+    return row, times

@@ -19,29 +19,34 @@ from pccl.schemes.sends import Sends
 from pccl.schemes.workload import UnsupportedError, Workload
 from pccl.topology.importers import Graph
 
-# Where a box of a tree is entered by its two children: the place in the channel.
+# Where a box of a tree is entered by its first and by its second child: the place in the channel.
 _ENTRIES = {"tree": (0, 0), "balanced tree": (1, 0), "split tree": (1, 1)}
 
 
 def graph_schemes(graphs: Sequence[Graph], file: str) -> tuple[Scheme, ...]:
     """The schemes that NCCL runs along the rings and trees of a file."""
-    of = {graph.algorithm: graph for graph in graphs if graph.channels}
-    # NCCL takes as many channels as rings and trees have, since both run on the same.
-    channels = min((len(of[name].channels) for name in ("ring", "tree") if name in of), default=0)
+    usable = {graph.algorithm: graph for graph in graphs if graph.channels}
+    ring = usable.get("ring")
+    tree = usable.get("tree")
+    # Rings and trees run on the same channels: NCCL takes as many as both have.
+    channels = min((len(graph.channels) for graph in (ring, tree) if graph), default=0)
     found = []
-    if "ring" in of:
-        about = ("nccl-graph-ring", f"the rings of {file}, which NCCL has chosen")
-        plan = partial(_ring, graph=of["ring"], channels=channels)
-        found.append(Scheme(*about, SHARED | ROOTED, plan, pipelined=True))
-    if "tree" in of:
-        about = ("nccl-graph-tree", f"the trees of {file}, which NCCL has chosen")
-        plan = partial(_tree, graph=of["tree"], channels=channels)
-        found.append(Scheme(*about, frozenset({"all-reduce"}), plan, pipelined=True))
+    if ring:
+        description = f"the rings of {file}, which NCCL has chosen"
+        plan = partial(_ring, graph=ring, channels=channels)
+        kinds = SHARED | ROOTED
+        found.append(Scheme("nccl-graph-ring", description, kinds, plan, pipelined=True))
+    if tree:
+        description = f"the trees of {file}, which NCCL has chosen"
+        plan = partial(_tree, graph=tree, channels=channels)
+        kinds = frozenset({"all-reduce"})
+        found.append(Scheme("nccl-graph-tree", description, kinds, plan, pipelined=True))
     return tuple(found)
 
 
 def _ring(workload: Workload, graph: Graph, channels: int) -> Sends:
-    return along_rings(workload, rings_through(_members(workload, graph), graph)[:channels])
+    rings = rings_through(_members(workload, graph), graph)
+    return along_rings(workload, rings[:channels])
 
 
 def _tree(workload: Workload, graph: Graph, channels: int) -> Sends:
@@ -55,11 +60,14 @@ def rings_through(member: Ints, graph: Graph) -> Ints:
     ways = _ways(graph)
     in_turns = graph.in_turns and len(ways) % 2 == 0
     rings = []
-    for channel in range(len(ways)):
+    for channel, way in enumerate(ways):
         # Every second box takes the other of two channels, so that a ring enters a box by the NIC by which it has left
         # the one before.
-        pair = ways[channel], ways[channel ^ 1 if in_turns else channel]
-        rings.append(np.concatenate([box[pair[place % 2]] for place, box in enumerate(member)]))
+        every_second = ways[channel ^ 1] if in_turns else way
+        ring = np.empty_like(member)
+        ring[::2] = member[::2, way]
+        ring[1::2] = member[1::2, every_second]
+        rings.append(ring.ravel())
     return np.stack(rings)
 
 
@@ -72,14 +80,14 @@ def trees_through(member: Ints, graph: Graph) -> list[Ints]:
     across = trees_across(boxes) if boxes > 1 else np.full((1, 1), -1)
     first_child = _is_first_child(across)
     # What has one GPU is entered there.
-    entries = [min(entry, width - 1) for entry in _ENTRIES[graph.pattern]]
+    first_entry, second_entry = (min(entry, width - 1) for entry in _ENTRIES[graph.pattern])
     trees = []
     for way in _ways(graph):
         chain = member[:, way]
         parent = np.full((len(across), member.size), -1, np.int64)
         parent[:, chain[:, 1:]] = chain[:, :-1]
         for tree, above in enumerate(across):
-            entry = np.where(first_child[tree], *entries)
+            entry = np.where(first_child[tree], first_entry, second_entry)
             below = np.flatnonzero(above >= 0)
             parent[tree, chain[below, 0]] = chain[above[below], entry[below]]
         trees.append(parent)
@@ -88,11 +96,13 @@ def trees_through(member: Ints, graph: Graph) -> list[Ints]:
 
 def _is_first_child(across: Ints) -> Bools:
     """By tree and box: whether it comes before its parent, as boxes are numbered within that tree."""
-    boxes = np.arange(across.shape[1])
-    count = len(boxes)
-    label = np.stack([boxes, (boxes - 1) % count if count % 2 else count - 1 - boxes])
-    label = label[: len(across)]
-    return np.asarray(label < np.take_along_axis(label, np.maximum(across, 0), axis=1))
+    count = across.shape[1]
+    boxes = np.arange(count)
+    # The second tree is the first one with its boxes shifted, or mirrored if their number is even.
+    second = (boxes - 1) % count if count % 2 else count - 1 - boxes
+    label = np.stack([boxes, second])[: len(across)]
+    label_above = np.take_along_axis(label, np.maximum(across, 0), axis=1)
+    return np.asarray(label < label_above)
 
 
 def _ways(graph: Graph) -> list[Ints]:

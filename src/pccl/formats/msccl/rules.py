@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from pccl.formats.machine import BY_NAME, Kind, Problem
 from pccl.formats.msccl.file import Element, Gpu, Step, Threadblock, XmlAlgorithm
@@ -29,23 +30,24 @@ WRITES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
 
 def broken_rules(algorithm: XmlAlgorithm, target: Target) -> list[Problem]:
     """Find every rule that the file breaks."""
-    problems = _broken(algorithm, _of_algorithm(algorithm, target))
+    problems = _broken(algorithm, _of_choice(algorithm, target))
+    problems += _broken(algorithm, _of_algorithm(algorithm, target))
     problems += (Problem(Kind.RULE, f"pccl: {text}") for text in _of_purpose(algorithm))
     # Connections that have a threadblock to send, and those that have one to receive.
-    sends = {tb.sends_on for tb in algorithm.blocks}
-    receives = {tb.receives_on for tb in algorithm.blocks}
+    sent_on = {tb.sends_on for tb in algorithm.blocks}
+    received_on = {tb.receives_on for tb in algorithm.blocks}
     for gpu in algorithm.gpus:
         problems += _broken(gpu, _of_gpu(gpu, target))
         for tb in gpu.threadblocks:
             problems += _broken(tb, _of_threadblock(tb, target))
+            problems += _broken(tb, _of_sums(tb))
             # Without a threadblock at the other end, runtimes would wait for it when they connect.
-            for does, peer, is_there in (
-                ("receive from", tb.send, tb.sends_on in receives),
-                ("send to", tb.recv, tb.receives_on in sends),
-            ):
-                if peer >= 0 and not is_there:
-                    text = f"gpu {peer} has no threadblock to {does} it on channel {tb.chan}"
-                    problems += _broken(tb, [text])
+            if tb.send >= 0 and tb.sends_on not in received_on:
+                text = f"gpu {tb.send} has no threadblock to receive from it on channel {tb.chan}"
+                problems += _broken(tb, [text])
+            if tb.recv >= 0 and tb.receives_on not in sent_on:
+                text = f"gpu {tb.recv} has no threadblock to send to it on channel {tb.chan}"
+                problems += _broken(tb, [text])
     return problems + broken_parts(algorithm)
 
 
@@ -61,22 +63,26 @@ def broken_parts(algorithm: XmlAlgorithm) -> list[Problem]:
         others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
         for tb in gpu.threadblocks:
             for step in tb.steps:
-                problems += _broken(step, _of_step(step, others))
+                problems += _broken(step, _of_dependency(step, others))
+                problems += _broken(step, _of_nop(step) if step.type == "nop" else _of_step(step))
     return problems
 
 
 def beyond_buffers(algorithm: XmlAlgorithm, sizes: Sequence[Mapping[str, int]]) -> list[Problem]:
     """Find steps that reach beyond the buffers that there are, although not beyond those that the file says."""
-    return [
-        step.problem(
-            Kind.RULE,
-            f"{buffer}[{offset}:{offset + step.cnt}] is outside the buffer, which has {size} of "
-            f"{counted(algorithm.nchunksperloop, 'chunk')}",
-        )
-        for step in algorithm.steps
-        for buffer, offset in _accesses(step)
-        if offset + step.cnt > (size := sizes[step.around.around.id][buffer])
-    ]
+    problems = []
+    for step in algorithm.steps:
+        rank = step.around.around.id
+        for buffer, offset in _accesses(step):
+            size = sizes[rank][buffer]
+            end = offset + step.cnt
+            if end > size:
+                text = (
+                    f"{buffer}[{offset}:{end}] is outside the buffer, which has {size} of "
+                    f"{counted(algorithm.nchunksperloop, 'chunk')}"
+                )
+                problems += _broken(step, [text])
+    return problems
 
 
 def _accesses(step: Step) -> Iterator[tuple[str, int]]:
@@ -104,12 +110,10 @@ def _counts(ids: list[int], count: int) -> bool:
     return len(ids) == count and ids == list(range(count))
 
 
-def _of_algorithm(algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
+def _of_choice(algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
+    """Runtimes choose a file by its collective, its sizes, and in place or not; they compare nothing else."""
     coll = algorithm.coll
     kind = BY_NAME.get(plain_name(coll))
-    if algorithm.proto not in DEPTHS:
-        yield f"proto {algorithm.proto!r} is not one of {', '.join(DEPTHS)}"
-    # Runtimes choose a file by its collective, its sizes, and in place or not; what else matters they do not compare.
     if kind and kind.rooted:
         yield f"the runtimes do not compare the root of a {coll}, and would run the file for any root"
     elif kind and not kind.has_one_size:
@@ -119,19 +123,26 @@ def _of_algorithm(algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
         yield f"coll {coll!r} is not one that {target.runtime} chooses: {names}"
     elif kind and kind.in_place_differs and algorithm.inplace and not target.exchanges_in_place:
         yield f"{target.runtime} has no {coll} in place"
-    if not 1 <= algorithm.nchannels <= target.channels:
-        yield f"{algorithm.nchannels} channels; {target.runtime} has 1 to {target.channels}"
     for name in ("inplace", "outofplace"):
         flag = getattr(algorithm, name)
         if flag not in (0, 1):
             yield f"{name} is {flag}; it must be 0 or 1"
     if not (algorithm.inplace or algorithm.outofplace):
         yield "it is neither for in place nor for out of place, so that the runtimes never choose it"
-    low, high = algorithm.minBytes, algorithm.maxBytes
+    low = algorithm.minBytes
+    high = algorithm.maxBytes
     if high == 0 and not target.takes_any_maximum:
         yield f"a maxBytes of 0, which other runtimes take for no limit, keeps {target.runtime} from using it"
     elif high != 0 and high < max(low, 1):
         yield f"there are no sizes from {low} to {high} bytes"
+
+
+def _of_algorithm(algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
+    kind = BY_NAME.get(plain_name(algorithm.coll))
+    if algorithm.proto not in DEPTHS:
+        yield f"proto {algorithm.proto!r} is not one of {', '.join(DEPTHS)}"
+    if not 1 <= algorithm.nchannels <= target.channels:
+        yield f"{algorithm.nchannels} channels; {target.runtime} has 1 to {target.channels}"
     # In a sum that all end with, ranks have no shares of their own.
     has_shares = kind and not (kind.collects and kind.spreads)
     if has_shares and algorithm.nchunksperloop % max(algorithm.ngpus, 1):
@@ -139,7 +150,8 @@ def _of_algorithm(algorithm: XmlAlgorithm, target: Target) -> Iterator[str]:
 
 
 def _of_purpose(algorithm: XmlAlgorithm) -> Iterator[str]:
-    members, shares = algorithm.purpose.members, algorithm.purpose.shares
+    members = algorithm.purpose.members
+    shares = algorithm.purpose.shares
     ranks = algorithm.ngpus
     if len({*members}) < len(members) or not all(0 <= member < ranks for member in members):
         yield f"the members {_few(members)} are not different ranks of 0 to {ranks - 1}"
@@ -191,9 +203,12 @@ def _of_threadblock(tb: Threadblock, target: Target) -> Iterator[str]:
     numbers = [step.s for step in tb.steps]
     if numbers != list(range(len(numbers))):
         yield f"its steps are {_few(numbers)}; they count from 0 on"
+
+
+def _of_sums(tb: Threadblock) -> Iterator[str]:
+    """The runtimes do sums in a row into one place in one go, but only so many; a dependency ends such a row."""
     fused = 0
-    # The runtimes do sums in a row into one place in one go, but only so many; a dependency ends such a row.
-    for before, step in zip(tb.steps, tb.steps[1:], strict=False):
+    for before, step in pairwise(tb.steps):
         goes_on = (
             before.type == step.type == "re"
             and (step.srcbuf, step.dstbuf) == (before.srcbuf, before.dstbuf)
@@ -206,26 +221,32 @@ def _of_threadblock(tb: Threadblock, target: Target) -> Iterator[str]:
             yield f"more than {MOST_FUSED} sums into one place in a row; break them up with hasdep=1"
 
 
-def _of_step(step: Step, others: dict[int, Threadblock]) -> Iterator[str]:
+def _of_dependency(step: Step, others: dict[int, Threadblock]) -> Iterator[str]:
+    if step.depid < 0:
+        return
+    other = others.get(step.depid)
+    if other is None or not 0 <= step.deps < len(other.steps):
+        yield f"it waits for step {step.deps} of tb {step.depid}, which is not there"
+    elif step.depid > MOST_DEPENDED_ON:
+        yield f"it waits for tb {step.depid}; the runtimes can wait for tb 0 to {MOST_DEPENDED_ON}"
+    elif other is step.around and step.deps >= step.index:
+        yield "it waits for itself"
+    elif not other.steps[step.deps].hasdep:
+        yield f"it waits for tb {step.depid} step {step.deps}, which has hasdep=0 and tells nobody"
+
+
+def _of_nop(step: Step) -> Iterator[str]:
+    """The runtimes collect the dependencies of nops, and let the step after them wait for all."""
+    steps = step.around.steps
+    if step.depid < 0 or step.hasdep or step is steps[-1]:
+        yield "a nop must carry a dependency, be no dependency itself, and not come last"
+    elif steps[step.index + 1].depid < 0:
+        yield "the step after a nop must carry a dependency as well"
+
+
+def _of_step(step: Step) -> Iterator[str]:
     tb = step.around
     kind = step.type
-    if step.depid >= 0:
-        other = others.get(step.depid)
-        if other is None or not 0 <= step.deps < len(other.steps):
-            yield f"it waits for step {step.deps} of tb {step.depid}, which is not there"
-        elif step.depid > MOST_DEPENDED_ON:
-            yield f"it waits for tb {step.depid}; the runtimes can wait for tb 0 to {MOST_DEPENDED_ON}"
-        elif other is tb and step.deps >= step.index:
-            yield "it waits for itself"
-        elif not other.steps[step.deps].hasdep:
-            yield f"it waits for tb {step.depid} step {step.deps}, which has hasdep=0 and tells nobody"
-    # The runtimes collect the dependencies of nops, and let the step after them wait for all.
-    if kind == "nop":
-        if step.depid < 0 or step.hasdep or step is tb.steps[-1]:
-            yield "a nop must carry a dependency, be no dependency itself, and not come last"
-        elif tb.steps[step.index + 1].depid < 0:
-            yield "the step after a nop must carry a dependency as well"
-        return
     if kind not in READS | WRITES:
         yield f"there is no type {kind!r}"
     if kind in SENDS and tb.send < 0:

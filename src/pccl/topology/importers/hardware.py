@@ -7,6 +7,7 @@ direction; NCCL's own tables are what it expects to reach, 10 to 20 % less.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -211,7 +212,7 @@ _ARCHITECTURES = {
 }
 
 
-def _turned(table: dict[str, tuple[str, ...]]) -> dict[str, str]:
+def _turned(table: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """From what a model is known by to its name."""
     return {sign: name for name, signs in table.items() for sign in signs}
 
