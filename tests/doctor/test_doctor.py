@@ -74,6 +74,33 @@ def test_a_file_may_hold_several_tables():
     assert (second.name, second.kind) == ("both 2", "all-gather")
 
 
+def test_a_second_header_without_ranks_has_those_of_the_first():
+    header = next(line for line in OLD.splitlines() if "busbw" in line)
+    first, second = parse_logs(OLD + header + "\n  64 16 float sum 10 1.00 1.33 0e+00\n")
+    assert (first.sizes, second.sizes) == ((1310720000,), (64,))
+    assert second.devices == first.devices
+
+
+def test_of_several_measurements_of_a_size_the_median_counts():
+    """As of a test that goes through its sizes several times (``-N``)."""
+    line = OLD.splitlines()[-1]
+    again = [line.replace(" 1000000 ", f" {time} ") for time in (9000000, 1000100)]
+    (log,) = parse_logs(OLD + "\n".join(again))
+    assert log.times == (1.0001,)
+
+
+def test_wrong_results_are_not_passed_over():
+    ring = Expectation(parse_topology("ring:4"))
+    text = log_of(ring, "all-gather", [2**20, 2**24], start=0.0)
+    assert parse_logs(text)[0].wrong == ()
+    before, after = text.rsplit("N/A", 1)
+    (log,) = parse_logs(f"{before}17{after}")
+    assert log.wrong == (2**24,)
+    found = diagnose(ring.topology, log, expectation=ring)
+    assert [row.wrong for row in found.rows] == [False, True]
+    assert found.facts()["wrong results"].startswith("all-gather of 16MiB; find out why")
+
+
 def test_half_a_table_is_read_as_far_as_it_goes():
     lines = "".join(f"{2**k} 1 float sum {k}.5 1.0 1.0 0 {k}.5 1.0 1.0 0\n" for k in range(3, 9))
     (log,) = parse_logs(OLD + lines + "512 1 float sum 10.")

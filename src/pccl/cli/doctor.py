@@ -141,6 +141,7 @@ def _document(found: Diagnosis) -> dict[str, Any]:
             "because": row.cut,
             "of_nccl": row.of_nccl,
             "of_bound": row.of_bound,
+            "wrong": row.wrong,
         }
         for row in found.rows
     ]

@@ -28,7 +28,13 @@ TRIED_SIZES = 6
 
 @dataclass(frozen=True)
 class Row:
-    """One size of one log; times are in picoseconds, bandwidths are bus bandwidths in bytes per second."""
+    """One size of one log; times are in picoseconds, bandwidths are bus bandwidths in bytes per second.
+
+    Attributes
+    ----------
+    wrong
+        Whether the results were wrong, as the log says.
+    """
 
     log: str
     kind: str
@@ -39,6 +45,7 @@ class Row:
     bound: Picoseconds
     cut: str
     bandwidth: float
+    wrong: bool = False
 
     @property
     def of_bound(self) -> float:
@@ -111,6 +118,10 @@ class Diagnosis:
     def facts(self) -> dict[str, str]:
         """What there is to say, by name, for people."""
         facts = {"topology": repr(self.topology), "verdict": self.verdict}
+        wrong = [f"{row.kind} of {row.size}" for row in self.rows if row.wrong]
+        if wrong:
+            few = ", ".join(wrong[:3]) + (", ..." if len(wrong) > 3 else "")
+            facts["wrong results"] = f"{few}; find out why before you trust any time here"
         if self.advice:
             facts["to tell more"] = str(self.advice)
         return facts
@@ -251,7 +262,18 @@ def _row(
     _, bus = bandwidths(run.collective(size), npus, int(measured))
     nccl = expected.plan(run, size).duration
     cut = in_words(topology, bound)
-    return Row(log.name, run.kind, npus, Bytes(size), measured, nccl, bound.value, cut, bus)
+    return Row(
+        log.name,
+        run.kind,
+        npus,
+        Bytes(size),
+        measured,
+        nccl,
+        bound.value,
+        cut,
+        bus,
+        wrong=size in log.wrong,
+    )
 
 
 def in_words(topology: Topology, bound: Bound) -> str:

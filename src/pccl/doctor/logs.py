@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from pccl._files import refuse_endless
 from pccl.errors import FormatError
@@ -26,6 +27,8 @@ _PROGRAMS = {
     "scatter": "scatter",
     "sendrecv": "send-recv",
 }
+# The column that counts wrong results, of which there are two: out of place and in place.
+_WRONG = "#wrong"
 _MOST_BYTES = 2**26
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # What mpirun --tag-output and srun --label put before every line.
@@ -50,6 +53,8 @@ class Log:
         Seconds, one for each size.
     devices
         Per rank: its host, and the number of the device there; empty if the log does not tell.
+    wrong
+        Sizes at which some results were wrong.
     """
 
     name: str
@@ -57,6 +62,7 @@ class Log:
     sizes: tuple[int, ...]
     times: tuple[float, ...]
     devices: tuple[tuple[str, int], ...] = ()
+    wrong: tuple[int, ...] = ()
 
 
 def read_logs(path: str | Path) -> list[Log]:
@@ -96,8 +102,11 @@ def parse_logs(text: str, name: str = "log") -> list[Log]:
         about = _PROGRAM.search(line) or _RANK.search(line)
         words = line.replace("#", " # ").replace("# wrong", "#wrong").split()
         is_header = "size" in words and "busbw" in words
-        if (about or is_header) and tables[-1].times:
+        if about and tables[-1].times:
             tables.append(_Table(program=tables[-1].program))
+        elif is_header and tables[-1].times:
+            # Nothing was announced: the same ranks once more.
+            tables.append(_Table(program=tables[-1].program, devices=tables[-1].devices))
         if about:
             tables[-1].announce(line)
         elif is_header:
@@ -121,7 +130,9 @@ class _Table:
     program: str = ""
     columns: list[str] = field(default_factory=list)
     devices: dict[int, tuple[str, int]] = field(default_factory=dict)
-    times: dict[int, float] = field(default_factory=dict)
+    # Per size: seconds, one for each line; a test may go through its sizes several times.
+    times: dict[int, list[float]] = field(default_factory=dict)
+    wrong: set[int] = field(default_factory=set)
     ratio: float = 0.0
     sums: bool = False
 
@@ -145,19 +156,31 @@ class _Table:
         size = int(words[0])
         if not 0 < size < 2**62 or not 0 < time < 1e12:
             return
-        self.times[size] = time / 1e6
+        self.times.setdefault(size, []).append(time / 1e6)
+        if any(_is_count(word) for word in self._below(_WRONG, words)):
+            self.wrong.add(size)
         self.sums = "redop" in self.columns and words[self.columns.index("redop")] != "none"
         # Rates are printed with two digits, so only large ones tell their ratio.
         if rate > 1:
             self.ratio = bus / rate
 
+    def _below(self, column: str, words: Sequence[str]) -> list[str]:
+        """What stands in the columns of that name."""
+        return [word for name, word in zip(self.columns, words, strict=False) if name == column]
+
     def log(self, name: str) -> Log:
         """All of it."""
         ranks = len(self.devices)
         sizes = tuple(sorted(self.times))
+        times = tuple(median(self.times[size]) for size in sizes)
         kind = _PROGRAMS.get(self.program) or _kind_by_ratio(self.ratio, self.sums, ranks)
         devices = tuple(self.devices[rank] for rank in sorted(self.devices))
-        return Log(name, kind, sizes, tuple(self.times[size] for size in sizes), devices)
+        return Log(name, kind, sizes, times, devices, tuple(sorted(self.wrong)))
+
+
+def _is_count(word: str) -> bool:
+    """Whether it is a number of wrong results, rather than none, or N/A."""
+    return word.isdigit() and int(word) > 0
 
 
 def _kind_by_ratio(ratio: float, sums: bool, ranks: int) -> str:

@@ -138,11 +138,24 @@ def test_several_boxes_in_one_file(write):
     assert load(write("pdsh.txt", prefixed)).labels[0] == "n0.gpu0"
 
 
+def test_where_a_table_contradicts_itself_the_worse_counts(write):
+    """As with a link that only one of its ends takes for active."""
+    lines = texts.smi(3, "NV12").splitlines()
+    lines[3] = lines[3].replace("NV12", "NV11", 1)  # from GPU2 to GPU0
+    reading = read(write("box.txt", "\n".join(lines)), gpu="a100")
+    said = "GPU0 and GPU2 are NV11: the table has NV12 one way and NV11 the other"
+    assert said in reading.assumed
+    assert any("NV11 and NV12" in text for text in reading.found)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
         ("NV12", "NVX", r"box\.txt:2: 'NVX' between GPU0 and GPU1"),
         ("GPU1\tCPU", "GPU0\tCPU", "a device twice"),
+        ("\tCPU", "\n\tCPU", r"box\.txt:2: .* a terminal has broken the lines"),
+        ("GPU1\tNV12", "GPU0\tNV12", r"box\.txt:3: a second row for GPU0"),
+        (texts.smi(2, "NV12"), " \n", r"box\.txt is empty"),
     ],
 )
 def test_wrong_tables(write, old, new, problem):

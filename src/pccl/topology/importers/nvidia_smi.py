@@ -85,6 +85,12 @@ def _matrices(source: Source) -> list[_Matrix]:
             found.append(_Matrix(host, number, columns))
             host = ""
             continue
+        if "CPU Affinity" in line:
+            raise source.error(
+                "the end of a header on a line of its own: a terminal has broken the lines; "
+                "write the table to a file (nvidia-smi topo -m > node.txt)",
+                number,
+            )
         words = line.split()
         if found and words and words[0] in found[-1].columns:
             _add_row(found[-1], words, source, number)
@@ -100,6 +106,8 @@ def _matrices(source: Source) -> list[_Matrix]:
 
 def _add_row(matrix: _Matrix, words: list[str], source: Source, line: int) -> None:
     row = words[0]
+    if (row, matrix.columns[0]) in matrix.cells:
+        raise source.error(f"a second row for {row}", line)
     for column, word in zip(matrix.columns, words[1:], strict=False):
         if not (
             re.fullmatch(r"NV[0-9]{1,3}", word) or word in _SAME_SWITCH + _SAME_CPU + _OTHER_CPU
@@ -113,7 +121,28 @@ def _add_row(matrix: _Matrix, words: list[str], source: Source, line: int) -> No
         matrix.affinity[row] = rest[0]
 
 
+def _settle(matrix: _Matrix, part: Part) -> None:
+    """Where a table contradicts itself, as with a link that only one end takes for active, the worse counts."""
+    for (a, b), there in list(matrix.cells.items()):
+        back = matrix.cells.get((b, a), there)
+        if back != there:
+            worse = max(there, back, key=_distance)
+            matrix.cells[a, b] = worse
+            matrix.cells[b, a] = worse
+            part.assume(
+                f"{a} and {b} are {worse}: the table has {there} one way and {back} the other"
+            )
+
+
+def _distance(how: str) -> tuple[int, int]:
+    """A number that is larger the farther apart two devices are; of NVLinks, the fewer they are."""
+    if how.startswith("NV"):
+        return 0, -int(how[2:])
+    return 1, (_SAME_SWITCH + _SAME_CPU + _OTHER_CPU).index(how)
+
+
 def _box(matrix: _Matrix, source: Source, hints: Hints, part: Part) -> Box:
+    _settle(matrix, part)
     gpus = matrix.gpus
     links: dict[str, dict[str, int]] = {a: {} for a in gpus}
     for i, a in enumerate(gpus):
