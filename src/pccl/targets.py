@@ -29,6 +29,9 @@ class Target:
         it. With ``quick=True`` it may return the planned time instead, and leave out what takes long to find out.
     limited
         Whether it has no room for some plans, such as those with many chunks.
+    fill
+        The function, also as ``module:function``, that takes an algorithm and returns about which share of the room in
+        the runtime it takes, if messages go one by one; empty if nobody knows.
     multicast, reduce
         Whether it lets switches multiply messages, and add them up.
     """
@@ -36,6 +39,7 @@ class Target:
     name: str
     fit: str
     limited: bool = True
+    fill: str = ""
     multicast: bool = False
     reduce: bool = False
 
@@ -44,11 +48,18 @@ class Target:
         found: Picoseconds = load_target(self.fit)(algorithm, quick=quick)
         return found
 
+    def filled_by(self, algorithm: Any) -> float:
+        """About which share of its room an algorithm takes; 0 if nobody knows."""
+        found: float = load_target(self.fill)(algorithm) if self.fill else 0.0
+        return found
+
 
 TARGETS = {
     target.name: target
     for target in (
-        Target("mscclpp", "pccl.formats.mscclpp.writer:fit"),
+        Target(
+            "mscclpp", "pccl.formats.mscclpp.writer:fit", fill="pccl.formats.mscclpp.writer:fill"
+        ),
         Target("msccl", "pccl.formats.msccl.writer:fit"),
         Target("chakra", "pccl.formats.chakra.writer:fit", limited=False),
         Target("torch", "pccl.runtime.fitting:fit_torch", limited=False),

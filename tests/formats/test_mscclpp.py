@@ -280,6 +280,19 @@ def test_sixty_four_gpus_are_checked_too(tmp_path: Path, monkeypatch: pytest.Mon
     assert said == "run by the interpreter: exact, without races or deadlock"
 
 
+def test_what_no_joining_helps_is_refused_at_once(tmp_path: Path) -> None:
+    algorithm = synthesized("mesh:3x3", "all-to-all", 16)
+    with pytest.raises(PcclError, match=r"needs \d+ operations or more, .* --max-threadblocks"):
+        write(algorithm, tmp_path / "a.plan.json", max_threadblocks=2)
+
+
+def test_how_full_a_plan_is() -> None:
+    """Twice the chunks are twice the operations."""
+    one, two = (writer.fill(synthesized("ring:4", "all-gather", chunks)) for chunks in (1, 2))
+    assert 0 < one < 0.01
+    assert two == pytest.approx(2 * one, rel=0.1)
+
+
 def test_too_many_operations_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         PcclError,

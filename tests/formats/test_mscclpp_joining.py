@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pccl
 from pccl.formats.lowering import Program, lower, lowered_time
 from pccl.formats.mscclpp import batches as joining
-from pccl.formats.mscclpp.batches import MOST, Batches, single
+from pccl.formats.mscclpp.batches import MOST_TOGETHER, Batches, single
 from pccl.formats.mscclpp.schedule import _costs, _load
 from pccl.topology import parse_topology
 from tests import strategies
@@ -41,7 +41,7 @@ def test_a_row_of_messages_becomes_batches() -> None:
     _, singles, load = prepared(planned("line:2", pccl.Broadcast("1MiB", chunks=40)))
     batches = singles.joined(load, np.zeros(2, np.int64))
     assert len(batches) == 3
-    assert max(map(len, batches.messages)) == MOST
+    assert max(map(len, batches.messages)) == MOST_TOGETHER
     assert [*chain.from_iterable(batches.messages)] == np.argsort(
         singles.time[:40], kind="stable"
     ).tolist()
@@ -104,5 +104,5 @@ def test_batches_of_anything(problem, share: float) -> None:
         row = sent[singles.src[batch[0]], singles.dst[batch[0]]]
         first = row.index(batch[0])
         assert batch == row[first : first + len(batch)]
-        assert len(batch) <= MOST
+        assert len(batch) <= MOST_TOGETHER
     assert np.all(_load(program, batches, _costs(batches)) <= load)

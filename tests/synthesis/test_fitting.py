@@ -101,7 +101,6 @@ def test_what_suits_all_may_take_a_little_longer(tolerated, suits, monkeypatch) 
     few = replace(TARGETS["msccl"], fit=f"{__name__}:take_few")
     monkeypatch.setitem(TARGETS, "msccl", few)
     monkeypatch.setattr(fitting, "EASY", 0)
-    monkeypatch.setattr(fitting, "HOPEFUL", 100.0)
     monkeypatch.setattr(fitting, "TOLERATED", tolerated)
     # A pipeline that many know is faster by far, and takes many chunks.
     monkeypatch.setattr(fitting, "MUCH_FASTER", 100.0)
@@ -113,12 +112,36 @@ def searches(topology: pccl.Topology, collective: pccl.Collective) -> fitting.Fi
     return fitting.Fitting(topology, [collective], Settings(), lambda *_: None, None)
 
 
-def test_as_many_chunks_as_there_is_room_for() -> None:
-    """Two suit the runtime and sixteen do not: the room between is halved a few times."""
-    few = [replace(TARGETS["msccl"], fit=f"{__name__}:take_five")]
-    tried = searches(parse_topology("ring:4"), pccl.Broadcast("4MiB"))._between(2, 16, few)
-    found = [(one.schedule.problem.collectives[0].pieces, one.content) for one in tried]
-    assert found == [(9, False), (5, True)]
+def fill_by_fives(algorithm: pccl.Algorithm) -> float:
+    """How full the runtime is that takes no more than five chunks to a share."""
+    return algorithm.collectives[0].pieces / 5
+
+
+def test_as_many_chunks_as_there_is_room_for(monkeypatch) -> None:
+    """The best has more than five, so that with as many as there is room for another is looked for."""
+    five = Target("msccl", f"{__name__}:take_five", fill=f"{__name__}:fill_by_fives")
+    monkeypatch.setitem(TARGETS, "msccl", five)
+    monkeypatch.setattr(fitting, "EASY", 0)
+    monkeypatch.setattr(fitting, "TOLERATED", 2.0)
+    monkeypatch.setattr(fitting, "FULL", 1.0)
+    monkeypatch.setattr(fitting, "JOINED", 1.0)
+    tried = searches(parse_topology("ring:4"), pccl.Broadcast("16MiB"))
+    search = tried._search(tried.topology, tried.collectives)
+    best = search.run().algorithm()
+    assert best.collectives[0].pieces > 5
+    found = tried._suited(search, fitting.Plan(best, "best", None), [five])
+    assert found.algorithm.collectives[0].pieces in (4, 5)
+    assert found.algorithm.duration <= 2.0 * best.duration
+
+
+def test_no_search_for_what_its_bound_excludes() -> None:
+    tried = searches(parse_topology("ring:4"), pccl.Broadcast("16MiB"))
+    search = tried._search(tried.topology, tried.collectives)
+    best = search.run()
+    assert tried._near(search, 1, 1.01 * best.duration) is None
+    near = tried._near(search, 4, 2.0 * best.duration)
+    assert near is not None
+    assert near.problem.collectives[0].pieces == 4
 
 
 def test_a_scheme_with_fewer_chunks_where_a_runtime_takes_no_more() -> None:

@@ -11,7 +11,7 @@ from pccl.bounds import lower_bound
 from pccl.schemes import SCHEMES
 from pccl.settings import Settings
 from pccl.synthesis import known
-from pccl.synthesis.known import faster_schemes, relays_of
+from pccl.synthesis.known import Schemes, relays_of
 from pccl.synthesis.search import Search
 from pccl.topology import parse_topology
 
@@ -19,13 +19,22 @@ DGX1 = parse_topology("dgx1")
 LINE = pccl.topology.line(4, bandwidth="1GB/s", latency="0ns")
 
 
-def schemes(topology, *collectives, duration=2**60, **settings):
-    """The names of schemes that are faster than a quick search, of which we say that it took so long."""
+def searched(topology, *collectives, duration=2**60, **settings):
+    """The schemes beside a quick search, of which we say that it took so long, and what it has found."""
     search = Search.of(topology, collectives, Settings(**settings), lambda *_: None, None)
     search.run()
-    found = search.incumbent.best.algorithm()
     bound = lower_bound(topology, *collectives, quick=True)
-    return [one.scheme.name for one in faster_schemes(search, found, bound, duration)]
+    return Schemes.of(search, bound, duration), search.incumbent.best.algorithm()
+
+
+def schemes(topology, *collectives, **asked):
+    """The names of schemes that are faster, each than the one before it."""
+    beside, found = searched(topology, *collectives, **asked)
+    names = []
+    for one in beside.faster(found):
+        names.append(one.scheme.name)
+        beside.duration = int(one.algorithm.duration)
+    return names
 
 
 def test_a_faster_scheme_is_taken_and_named():
@@ -50,6 +59,17 @@ def test_schemes_get_faster_and_faster():
     times = [pccl.baseline(name, DGX1, pccl.AllGather("8MB", chunks=1)).duration for name in names]
     assert len(times) > 1
     assert times == sorted(set(times), reverse=True)
+
+
+def test_each_is_tried_once_with_each_number_of_chunks():
+    """Also if nobody takes it: with the chunks of another plan there are others to try."""
+    beside, found = searched(LINE, pccl.AllGather("4kB"))
+    assert list(beside.faster(found))
+    assert not list(beside.faster(found))
+    cut = pccl.baseline("ring", LINE, pccl.AllGather("4kB", chunks=found.collectives[0].pieces + 1))
+    again = list(beside.faster(cut))
+    assert again
+    assert {one.algorithm.collectives for one in again} == {cut.collectives}
 
 
 def test_nothing_is_tried_that_the_bound_excludes():

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from pccl.algorithm import Algorithm, Bound
+from pccl.bounds import lower_bound
 from pccl.collective import Collective
 from pccl.errors import InfeasibleError, PcclError
 from pccl.settings import Settings
 from pccl.synthesis.chunking import cut, pieces_of
 from pccl.synthesis.incumbent import Entry, Log
-from pccl.synthesis.known import Known, faster_schemes
+from pccl.synthesis.known import Known, Schemes
 from pccl.synthesis.problem import Progress
 from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.search import Search
@@ -37,13 +39,15 @@ TOLERATED = 1.05
 MUCH_FASTER = 1.25
 # Of the effort: for a second search, if nobody has named a runtime.
 SHARE_OF_SECOND = 0.25
-# What takes so many times as long before it is improved will not become that good.
-HOPEFUL = 1.5
+# Of the room in a runtime, the share that messages can fill before some are joined.
+FULL = 0.9
+# What would take so many times the room is refused, or takes far longer than planned: nobody need be asked.
+CROWDED = 2.0
+# So many times as many chunks as there is room for may be taken with some of them joined.
+JOINED = 1.6
 # Transfers of one NPU: all runtimes have room for so many; and some have none for so many of one chunk a share.
 EASY = 1024
 HOPELESS = 8192
-# How often the room between numbers of chunks is halved, if the smaller one suits runtimes but takes too long.
-HALVINGS = 2
 NEVER = math.inf
 
 
@@ -57,6 +61,7 @@ class Fitting:
     progress: Progress
     log: Log | None
     begin: float = field(init=False)
+    known_times: list[Answer] = field(default_factory=list)  # what runtimes have said
 
     def __post_init__(self) -> None:
         self.begin = time.perf_counter()
@@ -94,13 +99,17 @@ class Fitting:
                 f"no plan was found that {target.name} can take: {judged.refusal}"
             )
         plan = Plan.of(judged.best, bound)
-        for known in self._faster(search, plan, judged.time):
+
+        def judge(known: Known, _: Algorithm) -> Judgement | None:
+            better = None
             for algorithm in self._cuts(known):
                 if judged.is_better(algorithm):
-                    plan = replace(plan, algorithm=algorithm, origin=known.scheme.name)
+                    better = Judgement(algorithm, judged.time)
                     if judged.time <= KEPT * algorithm.duration:
                         break
-        return plan
+            return better
+
+        return self._or_known(search, plan, judged.time, judge)
 
     # --- all of them --------------------------------------------------------------------------------------------------
 
@@ -110,29 +119,28 @@ class Fitting:
         bound = search.proven_bound()
         asked = [target for target in TARGETS.values() if target.limited]
         plan = self._suited(search, Plan.of(best, bound), asked)
-        for known in self._faster(search, plan, int(plan.algorithm.duration)):
-            suitable = self._suitable(known, plan.algorithm, asked)
-            if suitable is not None:
-                plan = replace(plan, algorithm=suitable, origin=known.scheme.name)
-        return plan
+
+        def judge(known: Known, ours: Algorithm) -> Judgement | None:
+            found = self._suitable(known, ours, asked)
+            return None if found is None else Judgement(found, int(found.duration))
+
+        return self._or_known(search, plan, int(plan.algorithm.duration), judge)
 
     def _suited(self, search: Search, best: Plan, asked: Sequence[Target]) -> Plan:
         """The best, or what takes hardly longer and suits all runtimes."""
         algorithm = best.algorithm
         if search.budget.effort.work == 0 or search.budget.over() or self._is_easy(algorithm):
             return best
-        times = [_longest(algorithm, [target]) for target in asked]
-        longest = max(times)
+        fill = max(target.filled_by(algorithm) for target in asked)
+        longest = NEVER if fill > CROWDED else self._longest(algorithm, asked)
         if longest <= KEPT * algorithm.duration:
             return best
         suited = best
-        for other in self._alternatives(search, algorithm, asked, min(times) == NEVER):
-            near = other.schedule.duration <= TOLERATED * algorithm.duration
-            if near and other.time < longest:
+        for other in self._alternatives(search, algorithm, asked, fill, longest < NEVER):
+            if other.time < longest:
                 longest = other.time
-                suited = Plan.of(other.schedule, best.bound)
-            if near and other.content:
-                break
+                origin = str(other.schedule.origin)
+                suited = replace(best, algorithm=other.algorithm, origin=origin)
         return suited
 
     def _suitable(self, known: Known, ours: Algorithm, asked: Sequence[Target]) -> Algorithm | None:
@@ -141,67 +149,119 @@ class Fitting:
         if len(best.collectives) > 1 or ours.duration > MUCH_FASTER * best.duration:
             return best
         for algorithm in self._cuts(known):
-            longest = _longest(algorithm, asked, quick=False)
-            if algorithm.duration < ours.duration and longest <= KEPT * algorithm.duration:
+            if algorithm.duration >= ours.duration:
+                break
+            longest = self._longest(algorithm, asked, quick=False)
+            # As it is, it may take a little longer there: with fewer chunks it would be slower than the scheme is.
+            kept = TOLERATED if algorithm is best else KEPT
+            if longest <= kept * algorithm.duration:
                 return algorithm
-        return best if _longest(best, asked, quick=False) <= _longest(ours, asked) else None
+        best_time = self._longest(best, asked, quick=False)
+        return best if best_time <= self._longest(ours, asked) else None
 
     def _cuts(self, known: Known) -> Iterator[Algorithm]:
         """A scheme, and the same with fewer chunks, as long as it takes hardly longer."""
         yield known.algorithm
         yield from known.with_fewer_chunks(self.collectives, TOLERATED * known.algorithm.duration)
 
-    def _faster(self, search: Search, plan: Plan, duration: int) -> Iterator[Known]:
-        """Known schemes that take less than a duration; on Ctrl-C there are no more."""
+    def _or_known(
+        self,
+        search: Search,
+        plan: Plan,
+        duration: int,
+        judge: Callable[[Known, Algorithm], Judgement | None],
+    ) -> Plan:
+        """The plan, which takes so long, or a known scheme that is judged to be better; on Ctrl-C no more are tried."""
+        schemes = Schemes.of(search, plan.bound, duration)
+        tried = None
         try:
-            for known in faster_schemes(search, plan.algorithm, plan.bound, duration):
-                yield known
-                if self.log is not None and plan.bound is not None:
-                    elapsed = time.perf_counter() - self.begin
-                    best = known.algorithm.duration
-                    self.log(Entry(elapsed, known.scheme.name, best, plan.bound.value))
+            # With as many chunks as the best of them has, another may be better still.
+            while tried != plan.algorithm.collectives:
+                tried = plan.algorithm.collectives
+                for known in schemes.faster(plan.algorithm):
+                    better = judge(known, plan.algorithm)
+                    if better is not None:
+                        schemes.duration = better.time
+                        name = known.scheme.name
+                        plan = replace(plan, algorithm=better.algorithm, origin=name)
+                        self._tell(plan)
         except KeyboardInterrupt:
             search.budget.interrupted = True
             search.incumbent.tell(interrupted=True)
+        return plan
+
+    def _tell(self, plan: Plan) -> None:
+        """Write a line of the log."""
+        if self.log is not None and plan.bound is not None:
+            elapsed = time.perf_counter() - self.begin
+            self.log(Entry(elapsed, plan.origin, plan.algorithm.duration, plan.bound.value))
 
     def _alternatives(
-        self, search: Search, best: Algorithm, asked: Sequence[Target], is_refused: bool
+        self,
+        search: Search,
+        best: Algorithm,
+        asked: Sequence[Target],
+        fill: float,
+        is_taken: bool,
     ) -> Iterator[Alternative]:
-        """What may suit all runtimes: with fewer chunks; if none takes the best, with as many as they have room for."""
+        """What takes hardly longer than the best, but may suit all runtimes better.
+
+        The best fills so much of their room, and they take it or not.
+        """
         if best.needs:
             plain = _with_switches(self.topology, asked[0])
             schedule = self._improved(plain, search.incumbent.best, SHARE_OF_SECOND)
-            yield Alternative.of(schedule, asked)
+            if schedule.duration <= TOLERATED * best.duration:
+                yield self._alternative(schedule, asked)
             return
-        too_many = self._pieces(search.incumbent.best)
+        pieces = pieces_of(self.collectives, best.collectives)
+        most = int(pieces * min(FULL / max(fill, FULL), 1.0))
+        # What was found with fewer chunks.
         for schedule in self._fewer(search):
-            if schedule.duration > HOPEFUL * best.duration:
-                return
-            pieces = self._pieces(schedule)
-            fewer = Alternative.of(schedule, asked)
+            if schedule.duration > TOLERATED * best.duration:
+                break
+            fewer = self._alternative(schedule, asked)
+            yield fewer
+            is_taken |= fewer.time < NEVER
             if fewer.content:
-                improved = self._improved(self.topology, schedule, SHARE_OF_SECOND)
-                yield Alternative.of(improved, asked)
-            if fewer.content or is_refused:
-                yield fewer
-            if fewer.content:
-                if is_refused:
-                    yield from self._between(pieces, too_many, asked)
-                return
-            too_many = pieces
+                if schedule.duration <= KEPT * best.duration:
+                    return
+                most = max(most, self._pieces(schedule))
+                break
+        # With as many as there is room for; if nothing is taken so far, some more, which take less time.
+        count = most if is_taken else int(JOINED * most)
+        if 0 < count < pieces:
+            found = self._near(search, count, TOLERATED * best.duration)
+            if found is not None:
+                yield self._alternative(found, asked)
 
-    def _between(self, suits: int, too_many: int, asked: Sequence[Target]) -> Iterator[Alternative]:
-        """With more chunks than suit all runtimes for certain, and fewer than are too many."""
-        for _ in range(HALVINGS):
-            pieces = (suits + too_many) // 2
-            if pieces == suits:
-                return
-            found = Alternative.of(self._searched(self.topology, pieces, SHARE_OF_SECOND), asked)
-            yield found
-            if found.content:
-                suits = pieces
-            else:
-                too_many = pieces
+    def _near(self, search: Search, pieces: int, most: float) -> Schedule | None:
+        """What a short search finds with so many chunks, if it takes at most so long."""
+        best = search.incumbent.best
+        quick = lower_bound(self.topology, *cut(self.collectives, pieces), quick=True)
+        # Where the bound is higher for these chunks, what is found will be so too.
+        if best.duration * quick.value > most * best.problem.quick_bound.value:
+            return None
+        found = self._searched(self.topology, pieces, SHARE_OF_SECOND)
+        return found if found.duration <= most else None
+
+    def _alternative(self, schedule: Schedule, asked: Sequence[Target]) -> Alternative:
+        algorithm = schedule.algorithm()
+        return Alternative(schedule, algorithm, self._longest(algorithm, asked))
+
+    def _longest(
+        self, algorithm: Algorithm, targets: Sequence[Target], quick: bool = True
+    ) -> float:
+        """The time that it takes, at worst, in these runtimes; for ever if one cannot take it."""
+        for known in self.known_times:
+            if known.algorithm is algorithm and known.quick == quick:
+                return known.time
+        try:
+            time = max(float(target.time_of(algorithm, quick=quick)) for target in targets)
+        except PcclError:
+            time = NEVER
+        self.known_times.append(Answer(algorithm, quick, time))
+        return time
 
     def _is_easy(self, algorithm: Algorithm) -> bool:
         """Whether there is no question that is worth asking: all have room, or nothing would have."""
@@ -274,17 +334,28 @@ class Plan:
         return cls(schedule.algorithm(), str(schedule.origin), bound)
 
 
+class Judgement(NamedTuple):
+    """A scheme that is better than the plan so far, and the time for which it is."""
+
+    algorithm: Algorithm
+    time: int
+
+
+class Answer(NamedTuple):
+    """How long an algorithm takes, at worst, in all runtimes, and whether that was to be found quickly."""
+
+    algorithm: Algorithm
+    quick: bool
+    time: float
+
+
 @dataclass(frozen=True)
 class Alternative:
     """A schedule, and how long it takes, at worst, in several runtimes."""
 
     schedule: Schedule
+    algorithm: Algorithm  # the same
     time: float
-
-    @classmethod
-    def of(cls, schedule: Schedule, targets: Sequence[Target]) -> Alternative:
-        """Ask the runtimes."""
-        return cls(schedule, _longest(schedule.algorithm(), targets))
 
     @property
     def content(self) -> bool:
@@ -332,11 +403,3 @@ def _with_switches(topology: Topology, target: Target) -> Topology:
     if np.array_equal(multicast, topology.multicast) and np.array_equal(reduce, topology.reduce):
         return topology
     return replace(topology, multicast=multicast, reduce=reduce)
-
-
-def _longest(algorithm: Algorithm, targets: Sequence[Target], quick: bool = True) -> float:
-    """The time that it takes, at worst, in these runtimes; for ever if one cannot take it."""
-    try:
-        return max(int(target.time_of(algorithm, quick=quick)) for target in targets)
-    except PcclError:
-        return NEVER

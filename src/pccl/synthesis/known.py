@@ -7,7 +7,7 @@ that take longer at least are not even timed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from pccl.algorithm import Algorithm, Bound
 from pccl.collective import Collective
 from pccl.errors import PcclError
 from pccl.schemes import SCHEMES, Scheme
+from pccl.schemes.registry import MOST_TRANSFERS
 from pccl.synthesis.chunking import cut, pieces_of
 from pccl.synthesis.neighbours import SAME
 from pccl.synthesis.search import WORTH_A_RELAY, Search
@@ -23,11 +24,18 @@ from pccl.synthesis.zones import members_of
 from pccl.topology import Topology
 
 # A transfer of a scheme takes as long as so many links that a search looks at.
-WORK_OF_TRANSFER = 50
+WORK_OF_TRANSFER = 5
 # Of the work of the search: what schemes may add to it.
 SHARE_OF_SCHEMES = 0.1
-# Transfers that may be tried anyway, unless the search has proven that there is next to nothing to gain.
-FEWEST_TRANSFERS = 120_000
+# Transfers that may be tried anyway.
+FEWEST_TRANSFERS = 2_000_000
+
+
+class Try(NamedTuple):
+    """A scheme, and the collectives as they are cut for it."""
+
+    scheme: Scheme
+    parts: tuple[Collective, ...]
 
 
 class Known(NamedTuple):
@@ -49,51 +57,74 @@ class Known(NamedTuple):
             yield fewer
 
 
-def faster_schemes(
-    search: Search, found: Algorithm, bound: Bound | None, duration: int
-) -> Iterator[Known]:
-    """Schemes that take less than a duration, each less than the one before it.
+@dataclass
+class Schemes:
+    """The schemes that may be tried beside what a search has found, each once with each way to cut the data."""
 
-    A search has found an algorithm, and proven a bound for it.
-    """
-    topology = search.topology
-    collectives = search.collectives
-    if bound is None or duration <= bound.value or not _may_be(search):
-        return
-    best = duration
-    if len(collectives) > 1:
-        # Of several collectives, what takes hardly less may suit them worse.
-        best = int(best * (1 - SAME))
-    left = int(SHARE_OF_SCHEMES * search.budget.spent / WORK_OF_TRANSFER)
-    if duration > bound.value * (1 + search.budget.effort.gap):
-        left = max(left, FEWEST_TRANSFERS)
-    pieces = _pieces(found.collectives)
-    unsuited = set()
-    for scheme, parts in _tries(collectives, found.collectives):
-        # About as many transfers as ours has, if it is cut likewise.
-        expected = len(found.transfers) * _pieces(parts) // pieces
-        if scheme.name in unsuited or expected > left or search.budget.over():
-            continue
-        search.progress(0, 1, f"as {scheme.name}")
+    search: Search
+    bound: Bound | None
+    duration: int  # what a scheme must beat; whoever takes one says so here
+    left: int  # transfers that may still be tried
+    tried: set[Try] = field(default_factory=set)
+    unsuited: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, search: Search, bound: Bound | None, duration: int) -> Schemes:
+        """For a search that is over, the bound that it has proven, and how long its best takes."""
+        share = int(SHARE_OF_SCHEMES * search.budget.spent / WORK_OF_TRANSFER)
+        return cls(search, bound, duration, max(share, FEWEST_TRANSFERS))
+
+    def faster(self, found: Algorithm) -> Iterator[Known]:
+        """Schemes that take less than the duration to beat.
+
+        Data are cut as in the algorithm that was found, or not at all; some schemes choose themselves. What has been
+        tried for another algorithm is not tried again.
+        """
+        search = self.search
+        if self.bound is None or not _may_be(search):
+            return
+        pieces = _pieces(found.collectives)
+        for one in _tries(search.collectives, found.collectives):
+            # About as many transfers as ours has, if it is cut likewise.
+            expected = len(found.transfers) * _pieces(one.parts) // pieces
+            if expected > self.left or self.duration <= self.bound.value or search.budget.over():
+                continue
+            if not self._is_new(one):
+                continue
+            algorithm = self._run(one)
+            if algorithm is not None and _keeps_to_itself(search, algorithm, self.duration):
+                yield Known(one.scheme, algorithm)
+
+    def _is_new(self, one: Try) -> bool:
+        is_new = one not in self.tried and one.scheme.name not in self.unsuited
+        self.tried.add(one)
+        return is_new
+
+    def _run(self, one: Try) -> Algorithm | None:
+        """What a scheme makes of the data, if it takes less than the duration to beat."""
+        search = self.search
+        duration = self.duration
+        if len(search.collectives) > 1:
+            # Of several collectives, what takes hardly less may suit them worse.
+            duration = int(duration * (1 - SAME))
+        search.progress(0, 1, f"as {one.scheme.name}")
+        # As many as a baseline may have, so that it finds no more than this.
+        most = min(self.left, MOST_TRANSFERS)
         try:
-            scheme.check(topology, parts)
-            algorithm, transfers = scheme.try_for(topology, parts, best, left)
+            one.scheme.check(search.topology, one.parts)
+            algorithm, transfers = one.scheme.try_for(search.topology, one.parts, duration, most)
         except PcclError:
             # It does not suit this group or this network.
-            unsuited.add(scheme.name)
-            continue
-        left -= transfers
-        if algorithm is not None and _keeps_to_itself(search, algorithm, best):
-            best = int(algorithm.duration)
-            yield Known(scheme, algorithm)
+            self.unsuited.add(one.scheme.name)
+            return None
+        self.left -= transfers
+        return algorithm
 
 
-def _tries(
-    collectives: Sequence[Collective], ours: Sequence[Collective]
-) -> list[tuple[Scheme, tuple[Collective, ...]]]:
+def _tries(collectives: Sequence[Collective], ours: Sequence[Collective]) -> list[Try]:
     """All schemes with all ways to cut the data, those with few chunks first: they take least to try."""
-    tries = [(scheme, parts) for scheme in SCHEMES for parts in _cuts(scheme, collectives, ours)]
-    return sorted(tries, key=lambda one: (one[0].pipelined, _pieces(one[1])))
+    tries = [Try(one, parts) for one in SCHEMES for parts in _cuts(one, collectives, ours)]
+    return sorted(tries, key=lambda one: (one.scheme.pipelined, _pieces(one.parts)))
 
 
 def _pieces(collectives: Sequence[Collective]) -> int:

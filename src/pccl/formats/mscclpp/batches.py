@@ -19,7 +19,7 @@ from pccl.formats.lowering.ordering import sorted_events
 from pccl.formats.mscclpp.joining_kernels import NONE, Late, Room, Runs, Scratch, Waits, join
 
 # Messages that share a signal, at most.
-MOST = 16
+MOST_TOGETHER = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ class Batches:
         late = Late(late_keys, late_items, np.zeros(len(time), np.bool_))
         mark = np.zeros(len(time), np.int64)
         limits = Room(self.src, self.dst, self.port, load.copy(), room)
-        join(waits, runs, limits, Scratch(keys, items, late, stack, mark), MOST)
+        join(waits, runs, limits, Scratch(keys, items, late, stack, mark), MOST_TOGETHER)
         return runs.of[:count]
 
     def _behind(self) -> Ints:

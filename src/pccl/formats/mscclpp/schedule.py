@@ -17,7 +17,7 @@ import numpy as np
 from pccl._arrays import Ints
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
-from pccl.formats.mscclpp.batches import Batches, single
+from pccl.formats.mscclpp.batches import MOST_TOGETHER, Batches, single
 from pccl.formats.mscclpp.packing_kernels import fill_streams
 from pccl.formats.mscclpp.plan import (
     MAX_BUFFERS,
@@ -100,6 +100,7 @@ class Schedule:
 
 def arrange(program: Program, *, box: int, most: int) -> Schedule:
     """Divide a program among threadblocks, at most `most` on a rank; ports connect boxes of `box` ranks each."""
+    _refuse_hopeless(program, most)
     singles = single(program, box)
     load = _load(program, singles, _costs(singles))
     # Single messages run earliest. Nothing is packed in vain: operations take room in any case.
@@ -123,6 +124,42 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
         short = [*failed]
         room[short] = SHRINK * room[short]
     raise next(iter(failed.values()))
+
+
+def expected_load(program: Program) -> Ints:
+    """Per rank: about how many operations it has if messages go one by one, without finding out which are staged."""
+    m = program.messages
+    count = len(m)
+    ranks = len(program.npus)
+    events = 2 * count + len(program.copies.rank)
+    waits = np.bincount(program.after, minlength=events) > 0
+    tells = np.bincount(program.before, minlength=events) > 0
+    # As in `_costs`: what waits, or is waited for, takes two operations more.
+    sends = 3 + 2 * waits[:count]
+    receipts = 1 + 2 * m.reduce + 2 * tells[count : 2 * count]
+    load: Ints = np.bincount(program.copies.rank, minlength=ranks)
+    np.add.at(load, m.src, sends)
+    np.add.at(load, m.dst, receipts)
+    return load
+
+
+def _refuse_hopeless(program: Program, most: int) -> None:
+    """Raise if a rank has too much to do however its messages are joined; finding out by joining them takes long."""
+    m = program.messages
+    ranks = len(program.npus)
+    pairs, count = np.unique(m.src * ranks + m.dst, return_counts=True)
+    src, dst = np.divmod(pairs, ranks)
+    batches = -(-count // MOST_TOGETHER)
+    # A put each, and what is added is taken from where it has landed; a batch is signalled and waited for.
+    least = np.bincount(m.src, minlength=ranks) + np.bincount(m.dst[m.reduce], minlength=ranks)
+    least += np.bincount(program.copies.rank, minlength=ranks)
+    np.add.at(least, src, batches)
+    np.add.at(least, dst, batches)
+    if least.max(initial=0) > most * MAX_OPS:
+        raise PcclError(
+            f"rank {least.argmax()} needs {least.max():,} operations or more, but a threadblock of MSCCL++ has room "
+            f"for {MAX_OPS} and a rank may have {most} of them; {MEND}"
+        )
 
 
 def _arranged(

@@ -18,7 +18,7 @@ from pccl.formats.mscclpp.batches import Batches
 from pccl.formats.mscclpp.interpreter import execute
 from pccl.formats.mscclpp.plan import MAX_OPS, MAX_THREADS, ExecutionPlan, facts, parse
 from pccl.formats.mscclpp.resources import Json, Resources
-from pccl.formats.mscclpp.schedule import arrange
+from pccl.formats.mscclpp.schedule import arrange, expected_load
 from pccl.formats.runtime_files import (
     CHECKED,
     matrix_of,
@@ -165,6 +165,15 @@ def fit(algorithm: Algorithm, quick: bool = False) -> Picoseconds:
             batch = schedule.batches.batch_of
             times.append(promise(algorithm, which, "mscclpp", batch=batch).lowered)
     return max(times)
+
+
+def fill(algorithm: Algorithm) -> float:
+    """About which share of all operations of the fullest rank it takes if messages go one by one."""
+    shares = [0.0]
+    for which in range(len(algorithm.collectives)):
+        program = lower(algorithm, collective=which, in_place=False, all_ranks=None)
+        shares.append(int(expected_load(program).max(initial=0)) / (MOST_THREADBLOCKS * MAX_OPS))
+    return max(shares)
 
 
 def _refuse(chosen: Collective) -> None:
