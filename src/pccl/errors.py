@@ -9,7 +9,8 @@
     ├── InfeasibleError       a task that no schedule can fulfil
     ├── VerificationError     an algorithm that breaks a rule
     ├── FormatError           a file that cannot be read
-    └── RunError              a plan that cannot be run: ranks differ, one has gone, buffers do not fit
+    ├── RunError              a plan that cannot be run: ranks differ, one has gone, buffers do not fit
+    └── StoppedError          work that was stopped with Ctrl-C; the same call goes on with it
     InternalError             our bug: please report it
 """
 
@@ -22,6 +23,7 @@ __all__ = [
     "InternalError",
     "PcclError",
     "RunError",
+    "StoppedError",
     "TopologyError",
     "UnitError",
     "VerificationError",
@@ -63,6 +65,10 @@ class FormatError(PcclError):
 
 class RunError(PcclError):
     """A plan cannot be run: ranks do not agree, one of them has gone or does not answer, or buffers do not fit."""
+
+
+class StoppedError(PcclError):
+    """Somebody had enough; what is finished by then is kept."""
 
 
 class InternalError(Exception):

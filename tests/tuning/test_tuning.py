@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -191,6 +192,58 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path, monkeypatch):
     monkeypatch.setattr(work, "perform", stopped)
     with pytest.raises(PcclError, match="interrupted; 1 of 3 plans are finished and kept"):
         tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:64KiB", settings=FAST)
+
+
+def test_a_search_that_ctrl_c_cuts_short_is_not_kept(tmp_path, monkeypatch):
+    """It catches Ctrl-C, and returns the best that it has found by then."""
+    from pccl.tuning import work
+
+    def cut_short(task):
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return perform(task)
+
+    perform = work.perform
+    monkeypatch.setattr(work, "perform", cut_short)
+    with pytest.raises(pccl.StoppedError, match="interrupted; 0 of 1 plans"):
+        tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:4KiB", settings=FAST)
+    assert not list(tmp_path.glob("work/*"))
+
+
+def test_ctrl_c_ends_all_processes(tmp_path):
+    command = ["tune", "-t", "mesh:4x4", "--collectives", "all-reduce", "--jobs", "2"]
+    process = subprocess.Popen(
+        [*PROGRAM, *command, "-o", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while process.poll() is None and not list(tmp_path.glob("work/*.json")):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate()[1]
+    assert process.returncode == 130
+    assert "of 11 plans are finished and kept: the same command goes on from there" in said
+
+
+def test_what_is_asked_for_twice_is_refused(tmp_path):
+    both = [AllGather("1MiB"), AllGather("2MiB")]
+    with pytest.raises(PcclError, match="all-gather is asked for twice"):
+        tune(RING, both, tmp_path, sizes="4KiB:4KiB", settings=FAST)
+
+
+@pytest.mark.parametrize(
+    ("collectives", "sizes", "problem"),
+    [
+        ("all-gather,", "1KiB:4KiB", "nothing before or after a comma"),
+        ("all-gather", "1KiB:", "last of the sizes ''"),
+        ("all-gather", "4KiB:1KiB", "an empty range"),
+    ],
+)
+def test_flags_that_say_nothing(tmp_path, collectives, sizes, problem):
+    flags = ("--collectives", collectives, "--sizes", sizes, "-o", tmp_path / "plans")
+    assert problem in refused("tune", "-t", "ring:4", *flags)
 
 
 class Breaking(ThreadPoolExecutor):

@@ -22,9 +22,9 @@ def size_range(text: str, step: int = 2) -> tuple[Bytes, ...]:
     >>> [str(size) for size in size_range("1K:64K", step=4)]
     ['1KiB', '4KiB', '16KiB', '64KiB']
     """
-    first, _, last = text.partition(":")
+    first, colon, last = text.partition(":")
     size = int(parse(Bytes, first, "first of the sizes"))
-    end = int(parse(Bytes, last or first, "last of the sizes"))
+    end = int(parse(Bytes, last, "last of the sizes")) if colon else size
     if not 0 < size <= end:
         raise PcclError(f"the sizes {text!r} are an empty range; write for example 1M:1G")
     sizes = []

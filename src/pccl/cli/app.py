@@ -20,7 +20,7 @@ import click
 from pccl._version import __version__
 from pccl.cli.console import print_error
 from pccl.cli.options import epilog
-from pccl.errors import PcclError, VerificationError
+from pccl.errors import PcclError, StoppedError, VerificationError
 
 # The module of every command, and its line in the help.
 COMMANDS = {
@@ -50,10 +50,6 @@ BAD_INPUT = 2
 INTERNAL = 70
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-
-
-class StoppedError(Exception):
-    """Ctrl-C, kept from click, which would answer it with an empty line of its own."""
 
 
 class Program(click.Group):
@@ -98,8 +94,8 @@ class Program(click.Group):
             # Now, while a broken pipe can still be caught; at exit it would be a traceback.
             sys.stdout.flush()
         except KeyboardInterrupt:
-            # Under a name of our own, it passes through click untouched.
-            raise StoppedError from None
+            # Under a name of our own it passes through click, which would answer with an empty line of its own.
+            raise StoppedError("interrupted") from None
         except BrokenPipeError:
             # Whoever read our output has gone: leave without a word, now and when the interpreter ends.
             with contextlib.suppress(OSError, ValueError):
@@ -139,9 +135,10 @@ def _status(run: Callable[[], Any]) -> int:
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         return _say(_usage(error), BAD_INPUT)
-    except (StoppedError, click.Abort):
+    except (StoppedError, click.Abort) as error:
         # A terminal shows ^C at the start of the line: ours begins on the next one.
-        return _say("interrupted", INTERRUPTED, prefix="\n" if sys.stderr.isatty() else "")
+        prefix = "\n" if sys.stderr.isatty() else ""
+        return _say(str(error) or "interrupted", INTERRUPTED, prefix)
     except PcclError as error:
         # Scripts must be able to tell a wrong algorithm from a wrong command.
         return _say(str(error), WRONG if isinstance(error, VerificationError) else BAD_INPUT)

@@ -130,6 +130,8 @@ def _collectives(
     from pccl.cli.task import _mesh
     from pccl.spec import CollectiveEntry, check_mesh, collectives_of, normal_kind
 
+    if not name:
+        raise PcclError("--collectives has nothing before or after a comma")
     kind = normal_kind(name)
     size = sizes.partition(":")[0]
     dimensions = _mesh(mesh, along)

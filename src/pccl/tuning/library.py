@@ -167,6 +167,7 @@ def tune(
         one.check_manageable(len(one.members(topology.npus)))
     all_sizes = [int(size) for size in size_range(sizes, step)]
     tasks = [[_task(topology, group, size, chosen) for size in all_sizes] for group in together]
+    _refuse_twins([row[0] for row in tasks])
     finished = Finished(path / WORK)
     wanted = [task for row in tasks for task in row]
     before = sum(finished.has(task) for task in wanted)
@@ -180,6 +181,14 @@ def _task(
     asked = [one.uncut() for one in of_size(collectives, Bytes(size))]
     given = {name: value for name, value in asdict(settings).items() if value is not None}
     return Task(topology_to_dict(topology), tuple(one.to_dict() for one in asked), given)
+
+
+def _refuse_twins(tasks: Sequence[Task]) -> None:
+    seen = set()
+    for task in tasks:
+        if task.key in seen:
+            raise PcclError(f"{task.kind} is asked for twice")
+        seen.add(task.key)
 
 
 # --- choosing and writing ---------------------------------------------------------------------------------------------

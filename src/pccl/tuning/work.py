@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Protocol
 
-from pccl.errors import PcclError
+from pccl.errors import PcclError, StoppedError
 from pccl.tuning.tasks import Finished, Outcome, Task, perform
 from pccl.units import Bytes
 
@@ -26,10 +29,6 @@ class Executor(Protocol):
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return something that will be ``done()``, has a ``result()`` then, and can be told to ``cancel()``."""
-
-
-class StoppedError(PcclError):
-    """Somebody had enough; what is finished is kept."""
 
 
 def do_all(
@@ -51,7 +50,7 @@ def do_all(
         if executor is None and jobs == 1:
             for task in left:
                 tell(f"{task.kind} {Bytes(task.size)}")
-                finished.keep(perform(task))
+                finished.keep(_unless_stopped(task))
         elif left:
             with _given(executor, jobs) as pool:
                 _through(pool, left, finished, tell, renewable=executor is None)
@@ -61,6 +60,28 @@ def do_all(
             f"interrupted; {done} of {total} plans are finished and kept: the same command goes on from there"
         ) from None
     tell("choosing")
+
+
+def _unless_stopped(task: Task) -> Outcome:
+    """Do a task; raise on Ctrl-C, after which a search returns the best that it has found, as if it were done."""
+    if threading.current_thread() is not threading.main_thread():
+        return perform(task)
+    before = signal.getsignal(signal.SIGINT)
+    stops = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stops.append(number)
+        if callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        outcome = perform(task)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if stops:
+        raise KeyboardInterrupt
+    return outcome
 
 
 def attempt(task: Task) -> Outcome | PcclError:
@@ -81,14 +102,21 @@ def _given(executor: Executor | None, jobs: int) -> Iterator[Callable[[], Execut
 
     def renewed() -> Executor:
         # Not forked: threads of this process may hold locks.
-        made.append(ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")))
-        return made[-1]
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(jobs, context, initializer=_end_on_ctrl_c)
+        made.append(pool)
+        return pool
 
     try:
         yield renewed
     finally:
         for pool in made:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_on_ctrl_c() -> None:
+    """Let Ctrl-C end a process at once, rather than its search, after which it would begin the next."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _through(
