@@ -1,4 +1,4 @@
-"""The best so far: shorter is better, but not for any number of chunks."""
+"""The best so far: shorter is better, and in the end fewer chunks are if they take hardly longer."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ import pytest
 from pccl.synthesis.incumbent import Incumbent
 
 
-def schedule(chunks, duration, bound):
-    """A schedule of so many chunks that takes so long, where no schedule of as many can take less than the bound."""
-    problem = SimpleNamespace(conditions=range(chunks), quick_bound=SimpleNamespace(value=bound))
+def schedule(chunks, duration):
+    """A schedule of so many chunks that takes so long."""
+    problem = SimpleNamespace(conditions=range(chunks))
     return SimpleNamespace(duration=duration, problem=problem, origin=None)
 
 
 @pytest.mark.parametrize(
     ("best", "found", "is_taken"),
     [
-        # As good as the other can become: more chunks must be worth their while, fewer may take a little longer.
-        (schedule(2, 1000, 900), schedule(8, 990, 900), False),
-        (schedule(2, 1000, 900), schedule(8, 970, 900), True),
-        (schedule(8, 1000, 900), schedule(2, 1010, 900), True),
-        (schedule(8, 1000, 900), schedule(2, 1030, 900), False),
-        # Many chunks will become better than few can: what counts is what takes less now.
-        (schedule(2, 1000, 900), schedule(8, 990, 700), True),
-        (schedule(8, 1000, 700), schedule(2, 1010, 900), False),
+        # Whatever takes less is better ground to go on from, however many chunks it has.
+        (schedule(2, 1000), schedule(8, 999), True),
+        (schedule(8, 1000), schedule(2, 1001), False),
+        (schedule(8, 1000), schedule(2, 999), True),
     ],
 )
 def test_what_is_taken_for_better(best, found, is_taken):
@@ -37,7 +33,15 @@ def test_what_is_taken_for_better(best, found, is_taken):
 
 def test_of_what_takes_hardly_longer_the_search_settles_for_fewer_chunks():
     incumbent = Incumbent(0.0, None, any_number_of_chunks=True)
-    for one in (schedule(8, 1000, 700), schedule(2, 1010, 900)):
+    for one in (schedule(8, 1000), schedule(2, 1010)):
         incumbent.offer(one)
-    assert incumbent.is_near(schedule(2, 1010, 900))
-    assert not incumbent.is_near(schedule(1, 1030, 900))
+    assert incumbent.is_near(schedule(2, 1010))
+    assert not incumbent.is_near(schedule(1, 1030))
+
+
+def test_near_is_near_to_the_shortest_of_all():
+    """Or else fewer and fewer chunks would take longer and longer."""
+    incumbent = Incumbent(0.0, None, any_number_of_chunks=True)
+    incumbent.offer(schedule(8, 1000))
+    incumbent.settle(schedule(4, 1015))
+    assert not incumbent.is_near(schedule(2, 1030))

@@ -324,6 +324,17 @@ def test_chunks_that_are_given_stay():
     )
 
 
+def test_a_search_goes_on_from_what_another_has_found():
+    collective = pccl.AllToAll("16kB", chunks=1)
+    mesh = pccl.topology.mesh(4, 4, **EVEN)
+    problem = pose(mesh, collective)
+    opening = PriceGuided.usual(problem).find(problem)
+    begun = search.Search.of(mesh, [collective], pccl.Settings(), lambda *_: None, None)
+    found = begun.run(opening)
+    assert found.problem is opening.problem
+    assert found.duration < opening.duration
+
+
 def test_an_improvement_is_called_because_the_registry_names_it(monkeypatch):
     """What mends any schedule is tried on the best; the seeds of all attempts differ."""
     aims = []

@@ -216,9 +216,11 @@ class Fitting:
             return
         pieces = pieces_of(self.collectives, best.collectives)
         most = int(pieces * min(FULL / max(fill, FULL), 1.0))
+        # Where all of them can take the best, hardly any of its time is given up.
+        longest = int((KEPT if is_taken else TOLERATED) * best.duration)
         # What was found with fewer chunks.
         for schedule in self._fewer(search):
-            if schedule.duration > TOLERATED * best.duration:
+            if schedule.duration > longest:
                 break
             fewer = self._alternative(schedule, asked)
             yield fewer
@@ -231,18 +233,19 @@ class Fitting:
         # With as many as there is room for; if nothing is taken so far, some more, which take less time.
         count = most if is_taken else int(JOINED * most)
         if 0 < count < pieces:
-            found = self._near(search, count, TOLERATED * best.duration)
+            found = self._near(search, count, longest)
             if found is not None:
                 yield self._alternative(found, asked)
 
-    def _near(self, search: Search, pieces: int, most: float) -> Schedule | None:
+    def _near(self, search: Search, pieces: int, most: int) -> Schedule | None:
         """What a short search finds with so many chunks, if it takes at most so long."""
         best = search.incumbent.best
         quick = lower_bound(self.topology, *cut(self.collectives, pieces), quick=True)
         # Where the bound is higher for these chunks, what is found will be so too.
         if best.duration * quick.value > most * best.problem.quick_bound.value:
             return None
-        found = self._searched(self.topology, pieces, SHARE_OF_SECOND)
+        opening = search.best_of.get(pieces)
+        found = self._searched(self.topology, pieces, SHARE_OF_SECOND, opening)
         return found if found.duration <= most else None
 
     def _alternative(self, schedule: Schedule, asked: Sequence[Target]) -> Alternative:
@@ -297,18 +300,22 @@ class Fitting:
 
     def _improved(self, topology: Topology, schedule: Schedule, share: float = 1.0) -> Schedule:
         """The best that a search finds with as many chunks."""
+        # What was found for other switches is none for these.
+        opening = schedule if schedule.problem.topology is topology else None
         try:
-            return self._searched(topology, self._pieces(schedule), share)
+            return self._searched(topology, self._pieces(schedule), share, opening)
         except KeyboardInterrupt:
             # Nothing better yet, and the user has had enough.
             return schedule
 
-    def _searched(self, topology: Topology, pieces: int, share: float = 1.0) -> Schedule:
+    def _searched(
+        self, topology: Topology, pieces: int, share: float, opening: Schedule | None = None
+    ) -> Schedule:
         """The best that a search finds with so many chunks, and with a share of the effort."""
         search = self._search(topology, cut(self.collectives, pieces))
         effort = search.budget.effort
         search.budget.effort = replace(effort, work=int(share * effort.work))
-        return search.run()
+        return search.run(opening)
 
     def _fewer(self, search: Search) -> list[Schedule]:
         """What was found with fewer chunks than the best, the most chunks first."""

@@ -67,7 +67,7 @@ class Incumbent:
         """Take what was found if it is better, or as good and new ground to go on from."""
         best = self.schedule
         self.shortest = min(self.shortest, found.duration)
-        if best is None or found.duration < self._limit(found, best):
+        if best is None or found.duration < best.duration:
             self.schedule = found
             self.tell()
         # As good, and found in the same way: variations then go on from other ground.
@@ -83,20 +83,6 @@ class Incumbent:
         if found is not self.schedule:
             self.schedule = found
             self.tell()
-
-    def _limit(self, found: Schedule, best: Schedule) -> float:
-        """What takes less is better: more chunks must be worth their while, fewer may take longer by as much."""
-        chunks = len(found.problem.conditions)
-        if chunks == len(best.problem.conditions):
-            return best.duration
-        bounds = [one.problem.quick_bound.value for one in (found, best)]
-        if min(bounds) < WORTHWHILE * max(bounds):
-            # More chunks may still become better than fewer ever can.
-            return best.duration
-        if chunks > len(best.problem.conditions):
-            return best.duration * WORTHWHILE
-        # Than the shortest of all, or else fewer and fewer chunks would take longer and longer.
-        return max(self.shortest / WORTHWHILE, best.duration)
 
     def tell(self, interrupted: bool = False) -> None:
         """Write a line of the log."""

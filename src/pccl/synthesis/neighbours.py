@@ -7,7 +7,7 @@ wait for a long one that has time enough anyway.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,8 @@ from pccl.synthesis.zones import members_of
 
 # Durations that differ by no more than this share are the same to all but us.
 SAME = 0.001
+# Of collectives that are not alike: more of them are not looked for one by one.
+MOST_CLASSES = 4
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ def classes_of(problem: Problem) -> list[Class]:
         bound = bound_of(problem.topology, conditions, whole_chunks=True, quick=True)
         found.append(Class(tuple(numbers), one.priority, one.weight, int(bound.value)))
     return sorted(found, key=lambda one: one.rank)
+
+
+def are_several(classes: Sequence[Class]) -> bool:
+    """Whether there is more than one class, and not too many to look for one by one."""
+    return 1 < len(classes) <= MOST_CLASSES
 
 
 def finishes(schedule: Schedule) -> Ints:
@@ -104,6 +111,21 @@ def served_in_turn(schedule: Schedule, classes: Sequence[Class]) -> Schedule:
         else:
             rank = before
     return best
+
+
+def ways_to_confine(schedule: Schedule) -> Iterator[Bools]:
+    """Which collectives to confine to their own NPUs: all through whose outsiders chunks go, or those of one class."""
+    confined = schedule.problem.confined
+    relaying = relays(schedule)
+    if not np.any(relaying):
+        return
+    yield confined | relaying
+    classes = classes_of(schedule.problem)
+    if are_several(classes):
+        for one in classes:
+            chosen = np.zeros_like(relaying)
+            chosen[list(one.members)] = relaying[list(one.members)]
+            yield confined | chosen
 
 
 def relays(schedule: Schedule) -> Bools:

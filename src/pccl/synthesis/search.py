@@ -1,7 +1,7 @@
 """The search: phases that try methods and improve what they find, a budget for them, and the best so far.
 
 1. For one number of chunks after another, as long as more chunks gain time: the methods that promise most.
-2. The best is mended, also with more chunks.
+2. The best is mended, also with fewer and with more chunks.
 3. Other methods and knobs, and the best of what they find is mended.
 4. Variations of the best, by all improvements in turn.
 
@@ -27,17 +27,18 @@ from pccl.settings import Settings
 from pccl.synthesis.budget import TWO_PHASES, WORKERS, Budget, Enough, effort_of
 from pccl.synthesis.chunking import cut, numbers_of_chunks, pieces_of
 from pccl.synthesis.improve import AS_IT_IS, IMPROVEMENTS, Aim, Improvement, Timing, retimed
-from pccl.synthesis.incumbent import Incumbent, Log
+from pccl.synthesis.incumbent import WORTHWHILE, Incumbent, Log
 from pccl.synthesis.methods import METHODS, POLISH, Method
 from pccl.synthesis.methods.choice import Choice
 from pccl.synthesis.neighbours import (
     Class,
+    are_several,
     classes_of,
     cut_like,
     is_better,
-    relays,
     served_in_turn,
     side_by_side,
+    ways_to_confine,
 )
 from pccl.synthesis.problem import Problem, Progress
 from pccl.synthesis.schedule import Schedule
@@ -49,10 +50,10 @@ SHARE_OF_CHUNKING = 0.4
 SHARE_OF_METHODS = 0.6
 # A method that takes so many times as long as the best is not tried with more chunks, once there are enough of them to
 # tell: some methods need many.
-HOPELESS = 1.5
-TELLING = 8
-# Of collectives that are not alike: more of them are not looked for one by one.
-MOST_CLASSES = 4
+HOPELESS = 1.25
+TELLING = 4
+# What takes so many times as long as the best, and is not yet mended, will not become as good.
+MENDABLE = 1.06
 # A relay through others must gain more than this share of the time.
 WORTH_A_RELAY = 0.005
 # Attempts that modest work pays for, at least, if each takes next to no time.
@@ -102,10 +103,14 @@ class Search:
         confined = np.array([getattr(one, "confined", False) for one in collectives], np.bool_)
         return cls(topology, collectives, settings, choice, progress, budget, best, confined)
 
-    def run(self) -> Schedule:
-        """The best schedule that the budget allows."""
+    def run(self, opening: Schedule | None = None) -> Schedule:
+        """The best schedule that the budget allows; it may go on from one that was found before."""
         try:
-            self._choose_number_of_chunks()
+            if opening is None:
+                self._choose_number_of_chunks()
+            else:
+                self._allow_for(opening.problem)
+                self._offer(opening)
             if self.budget.effort.work and not self._good_enough():
                 self._improve()
                 self._prefer_fewer_chunks()
@@ -168,9 +173,10 @@ class Search:
                 if self.budget.spent + 4 * _cost(problem) > enough:
                     return
             yield problem
-            duration = self.incumbent.best.duration
-            worse = worse + 1 if duration == before else 0
-            before = duration
+            worse += 1
+            if before is None or self.incumbent.shortest < WORTHWHILE * before:
+                before = self.incumbent.shortest
+                worse = 0
             if worse == 2:
                 return
 
@@ -181,9 +187,13 @@ class Search:
 
     def _problem(self, chunks: int) -> Problem:
         problem = self._pose(cut(self.collectives, chunks), self.confined)
-        factor = TWO_PHASES if problem.collects_and_spreads else 1.0
-        self.budget.allowed = factor * self.budget.effort.work
+        self._allow_for(problem)
         return problem
+
+    def _allow_for(self, problem: Problem) -> None:
+        self.budget.allowed = self.budget.effort.work
+        if problem.collects_and_spreads:
+            self.budget.allowed *= TWO_PHASES
 
     def _pose(self, collectives: tuple[Collective, ...], confined: Bools) -> Problem:
         conditions = compile_conditions(self.topology, collectives)
@@ -194,22 +204,24 @@ class Search:
     def _try_openings(self, problem: Problem, hopeless: set[Method]) -> None:
         """Try what promises most; note what is hopeless, so as not to try it with more chunks."""
         methods = self.choice.openings(problem)
-        chunks = pieces_of(self.collectives, problem.collectives)
         if self.budget.effort.work == 0:
             methods = methods[:1]
         for method in methods:
-            if method in hopeless:
-                continue
-            (found,) = self._try([self._attempt(problem, method)])
+            self._try_opening(problem, method, hopeless)
             if self._good_enough():
                 return
-            if chunks >= TELLING and found.duration > HOPELESS * self.incumbent.best.duration:
-                hopeless.add(method)
         if problem.collects_and_spreads and self.budget.effort.work:
             midway = (method.midway() for method in (self.incumbent.best.origin.method, *methods))
             for centered in filter(None, midway):
-                self._try([self._attempt(problem, centered)])
+                self._try_opening(problem, centered, hopeless)
                 break
+
+    def _try_opening(self, problem: Problem, method: Method, hopeless: set[Method]) -> None:
+        if method in hopeless:
+            return
+        (found,) = self._try([self._attempt(problem, method)])
+        if self._pieces(found) >= TELLING and found.duration > HOPELESS * self.incumbent.shortest:
+            hopeless.add(method)
 
     # --- improving ----------------------------------------------------------------------------------------------------
 
@@ -217,11 +229,11 @@ class Search:
         mending = [one for one in self._improvements() if one.mends]
         for improvement in mending:
             best = self.incumbent.best
-            self._try_all(
-                [self._improving(improvement, best) for _ in range(WORKERS)], best.problem
-            )
+            attempts = [self._improving(improvement, best) for _ in range(WORKERS)]
+            self._try_all(attempts, best.problem)
             if not self._try_fewer_chunks(improvement):
                 self._try_more_chunks(improvement)
+                self._prefer_fewer_chunks()
             vary = partial(self._improve_best, improvement)
             self._repeat(vary, PATIENCE_WITH_MENDING, improvement.most_work)
         problem = self.incumbent.best.problem
@@ -241,20 +253,20 @@ class Search:
         return [improvement for improvement in IMPROVEMENTS if improvement.applies(problem)]
 
     def _try_fewer_chunks(self, improvement: Improvement) -> bool:
-        """Whether fewer chunks do as well, or nearly so, when both are improved: of fewer, more can be tried."""
+        """Whether fewer chunks do nearly as well when both are improved: of fewer, more can be tried."""
         found_some = False
         while not self._good_enough():
             best = self.incumbent.best
-            chunks = pieces_of(self.collectives, best.problem.collectives)
-            fewer = [option for option in self._numbers_of_chunks() if option < chunks]
-            if not fewer:
-                break
-            found = self.best_of.get(fewer[-1])
+            fewer = max((count for count in self.best_of if count < self._pieces(best)), default=0)
+            found = self.best_of.get(fewer)
             if found is None or not self.budget.affords(_cost(found.problem)):
                 break
-            self._try([self._improving(improvement, found) for _ in range(WORKERS)])
-            if self.incumbent.best is best:
+            if found.duration > MENDABLE * best.duration:
                 break
+            self._try([self._improving(improvement, found) for _ in range(WORKERS)])
+            if not self.incumbent.is_near(self.best_of[fewer]):
+                break
+            self.incumbent.settle(self.best_of[fewer])
             found_some = True
         return found_some
 
@@ -262,27 +274,29 @@ class Search:
         """See what the same method finds with more chunks: it may be better when both are improved."""
         while not self._good_enough():
             best = self.incumbent.best
-            chunks = pieces_of(self.collectives, best.problem.collectives)
-            more = next((option for option in self._numbers_of_chunks() if option > chunks), None)
-            if more is None:
+            options = [one for one in self._numbers_of_chunks() if one > self._pieces(best)]
+            if not options:
                 break
-            found = self.best_of.get(more)
-            problem = self._problem(more) if found is None else found.problem
+            found = self.best_of.get(options[0])
+            problem = self._problem(options[0]) if found is None else found.problem
             if not self.budget.affords(_cost(problem)):
                 break
             if found is None:
                 (found,) = self._try([self._attempt(problem, best.origin.method)])
             self._try([self._improving(improvement, found) for _ in range(WORKERS)])
-            if self.incumbent.best is best:
+            if self.incumbent.best.duration > WORTHWHILE * best.duration:
                 break
 
     def _prefer_fewer_chunks(self) -> None:
         """Settle for the fewest chunks that take hardly longer than the best."""
-        most = pieces_of(self.collectives, self.incumbent.best.problem.collectives)
+        most = self._pieces(self.incumbent.best)
         for chunks in sorted(count for count in self.best_of if count < most):
             if self.incumbent.is_near(self.best_of[chunks]):
                 self.incumbent.settle(self.best_of[chunks])
                 return
+
+    def _pieces(self, schedule: Schedule) -> int:
+        return pieces_of(self.collectives, schedule.problem.collectives)
 
     def _improve_best(self, improvement: Improvement) -> Attempt:
         return self._improving(improvement, self.incumbent.best)
@@ -303,8 +317,7 @@ class Search:
             return
         classes = classes_of(best.problem)
         self.incumbent.settle(served_in_turn(best, classes))
-        few_classes = 1 < len(classes) <= MOST_CLASSES
-        if self.budget.effort.work and few_classes and not self.topology.limited:
+        if self.budget.effort.work and are_several(classes) and not self.topology.limited:
             alone = side_by_side(*self._found_alone(classes))
             alone = served_in_turn(alone, classes)
             if is_better(alone, self.incumbent.best, classes):
@@ -313,18 +326,7 @@ class Search:
     def _avoid_relays(self) -> None:
         """Confine collectives to their own NPUs where that takes no longer: all that relay, or some of them."""
         best = self.incumbent.best
-        relaying = relays(best)
-        if not np.any(relaying):
-            return
-        tries = [relaying]
-        classes = classes_of(best.problem)
-        if 1 < len(classes) <= MOST_CLASSES:
-            for one in classes:
-                chosen = np.zeros_like(relaying)
-                chosen[list(one.members)] = relaying[list(one.members)]
-                tries.append(chosen)
-        for chosen in tries:
-            confined = best.problem.confined | chosen
+        for confined in ways_to_confine(best):
             if not np.any(confined & ~self.confined):
                 continue
             found = self._confined_to(confined)
@@ -426,14 +428,16 @@ class Search:
         found, stop = self._run(attempts)
         for schedule in found:
             self.budget.spent += schedule.work
-            self.incumbent.offer(schedule)
-            chunks = pieces_of(self.collectives, schedule.problem.collectives)
-            known = self.best_of.get(chunks)
-            if known is None or schedule.duration < known.duration:
-                self.best_of[chunks] = schedule
+            self._offer(schedule)
         if stop is not None:
             raise stop
         return found
+
+    def _offer(self, schedule: Schedule) -> None:
+        self.incumbent.offer(schedule)
+        known = self.best_of.setdefault(self._pieces(schedule), schedule)
+        if schedule.duration < known.duration:
+            self.best_of[self._pieces(schedule)] = schedule
 
     def _run(self, attempts: list[Attempt]) -> tuple[list[Schedule], BaseException | None]:
         """What attempts come to, and what stopped some of them."""

@@ -24,8 +24,10 @@ STEEP_KNOBS = ((40.0, 0.0), (20.0, 0.0), (12.0, 0.1), (6.0, 0.3), (3.0, 1.0), (3
 # The third is what it is worth if one device less hands a chunk on: then sources send most of it by themselves.
 PLAIN_KNOBS = (
     (3.0, 1.0, 1.0), (3.0, 0.3, 4.0), (3.0, 0.3, 1.0), (6.0, 1.0, 1.0), (1.0, 1.0, 1.0), (3.0, 1.0, 0.0),
-    (40.0, 0.0, 0.0), (12.0, 0.1, 0.0),
+    (15.0, 0.07, 0.0), (12.0, 0.1, 0.0),
 )  # fmt: skip
+# Where they differ besides, it is the slow ones that must be used evenly, by both phases together.
+EVEN_KNOBS = (15.0, 0.07)
 HEAD_START = 1.0  # the logarithm of the price that the dearest link of a bound starts with
 DEAREST = 600.0  # the logarithm of the highest price
 
@@ -109,7 +111,7 @@ class PriceGuided(InOrder):
             # Where groups sit around one switch, sources send all by themselves.
             yield 0, cls._with(problem, *PLAIN_KNOBS[1])
             if not problem.even:
-                yield 0, cls._with(problem, *STEEP_KNOBS[0])
+                yield 0, replace(cls._with(problem, *EVEN_KNOBS), apart=False)
 
     @classmethod
     def variants(cls, problem: Problem) -> Iterator[Self]:
