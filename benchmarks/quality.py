@@ -2,29 +2,33 @@
 
 Every workload is synthesized, verified, bounded and set beside the baselines that apply to it (as they are, and cut
 into as many chunks as ours; those that would take too long are left out). Times are in steps (one chunk over one link)
-where all links are alike, in microseconds elsewhere. CPU time is that of one synthesis, after kernels are compiled, on
-two threads. The goal is what we promise; what misses it is marked. ``--write`` renews the page docs/quality.md, and
-``--explain`` searches longer where the gap is large, so as to say whether the schedule or the bound is to blame.
+where all links are alike, in microseconds elsewhere. CPU time is that of one synthesis, after kernels are compiled;
+there is one process for each core, which keeps to it, so that rows do not disturb each other. The goal is what we
+promise; what misses it is marked. ``--write`` renews the page docs/quality.md, with what benchmarks/missing.toml says
+of rows whose gap is large; the status is 1 if it has nothing to say of some. ``--explain`` searches longer for those,
+to tell whether the schedule or the bound is to blame.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
+import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.queues import SimpleQueue
 
 import networkx
 import numpy as np
 
 import pccl
+from benchmarks.quality_page import LARGE_GAP, Result, lines, name_of, summary, unexplained, write
 from pccl.bounds import tree_optimum
 from pccl.collective import Collective
 from pccl.topology import Topology, parse_topology
 
-PAGE = Path(__file__).parents[1] / "docs" / "quality.md"
 STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s, in picoseconds
 EVEN = {"bandwidth": "1GB/s", "latency": "0ns"}
 MACHINES = ("dgx1", "a100:2", "mi250:2", "dgx2:2", "ndv2:2", "ndv2:4", "h100:4")
@@ -37,10 +41,11 @@ KINDS = {
 }
 # Where latencies count less than this share of the time, an All-Reduce is set beside the optimum over trees.
 LARGE = 64 * 10**6
-# Larger gaps are explained: a longer search of so many seconds either gains more than a little, or the bound is low.
-TO_EXPLAIN = 0.10
+# A longer search of so many seconds either gains more than a little, or the bound is low.
 LONGER = 8
 LITTLE = 0.02
+# Whether processes can keep to a core.
+CAN_PIN = hasattr(os, "sched_setaffinity")
 
 
 @dataclass(frozen=True)
@@ -56,37 +61,6 @@ class Workload:
     over_trees: float | None = None  # by which share it may exceed the optimum over trees
     over_way: float | None = None  # how many times the longest unloaded way it may take
     unit: str = "steps"
-
-
-@dataclass(frozen=True)
-class Result:
-    """A line of the table."""
-
-    workload: Workload
-    time: float
-    bound: float
-    seconds: float
-    method: str
-    chunks: str
-    trees: float | None
-    baseline: tuple[str, float] | None
-
-    @property
-    def gap(self) -> float:
-        """By how much it exceeds the bound."""
-        return self.time / self.bound - 1
-
-    @property
-    def missed(self) -> bool:
-        """Whether it is not what we promise."""
-        w = self.workload
-        slower = self.baseline is not None and self.time > self.baseline[1] * (1 + 1e-9)
-        return (
-            slower
-            or (w.goal is not None and self.time > w.goal + 1e-9)
-            or (w.most_gap or 9.0) < self.gap
-            or (w.over_trees is not None and self.time > (1 + w.over_trees) * (self.trees or 0))
-        )
 
 
 # --- workloads -------------------------------------------------------------------------------------------------------
@@ -297,18 +271,24 @@ def measure(workload: Workload, effort: str) -> Result:
     algorithm = pccl.synthesize(topology, *collectives, effort=effort)
     seconds = time.process_time() - begin
     scale = STEP  # a step and a microsecond are the same here
+    goal = workload.goal
     if workload.over_way is not None:
-        workload = replace(workload, goal=workload.over_way * longest_way(topology) / scale)
+        goal = workload.over_way * longest_way(topology) / scale
     cuts = [algorithm.collectives]
     cuts += [tuple(collectives)] * (tuple(collectives) != algorithm.collectives)  # not cut at all
     best = best_baseline(topology, cuts)
     return Result(
-        workload,
+        workload.section,
+        workload.name,
+        workload.unit,
         int(algorithm.duration) / scale,
         best_bound(topology, collectives, algorithm) / scale,
         seconds,
         algorithm.provenance.method.partition(": ")[2],
         "" if collectives[0].chunks else f"{algorithm.collectives[0].chunks} chunks",
+        goal,
+        workload.most_gap,
+        workload.over_trees,
         along_trees(topology, collectives, scale),
         None if best is None else (best[0], best[1] / scale),
     )
@@ -346,124 +326,85 @@ def best_baseline(
     return min(found.items(), key=lambda item: item[1], default=None)
 
 
-def lines(results: Sequence[Result]) -> Iterator[str]:
-    section = ""
-    for r in results:
-        if r.workload.section != section:
-            section = r.workload.section
-            yield ""
-            yield f"## {section}"
-            yield ""
-            yield f"| workload | {r.workload.unit} | bound | gap | goal | CPU s | found by | best baseline |"
-            yield "|---|---|---|---|---|---|---|---|"
-        other = (
-            f"{r.baseline[0]} {r.baseline[1]:,.2f} ({r.baseline[1] / r.time:.2f}x)"
-            if r.baseline
-            else ""
-        )
-        name = ", ".join(filter(None, (r.workload.name, r.chunks)))
-        yield (
-            f"| {name}{' **(missed)**' if r.missed else ''} | {r.time:,.2f} | {r.bound:,.2f} | {r.gap:.1%} "
-            f"| {goal_of(r)} | {r.seconds:.2f} | {r.method} | {other} |"
-        )
+def measured(numbers: Sequence[int], effort: str) -> Iterator[Result]:
+    """The results for these workloads, in their order, as many at a time as there are cores."""
+    cores: SimpleQueue[int] = multiprocessing.SimpleQueue()
+    usable = sorted(os.sched_getaffinity(0)) if CAN_PIN else range(os.cpu_count() or 1)
+    for core in usable:
+        cores.put(core)
+    with ProcessPoolExecutor(len(usable), initializer=begin_on, initargs=(cores,)) as pool:
+        asked = [pool.submit(measure_number, number, effort) for number in numbers]
+        for one in asked:
+            yield one.result()
 
 
-def goal_of(r: Result) -> str:
-    """What we promise, in words."""
-    w = r.workload
-    promises = []
-    if w.goal is not None:
-        promises.append(f"{w.goal:,.4g}")
-    if w.most_gap is not None:
-        promises.append(f"{w.most_gap:.0%}")
-    if r.trees is not None:
-        within = "" if w.over_trees is None else f", {w.over_trees:.0%}"
-        promises.append(f"trees {r.trees:,.2f}{within}")
-    return "; ".join(promises)
+def begin_on(cores: SimpleQueue[int]) -> None:
+    """Keep to one core, whatever threads there are, and load what is compiled."""
+    if CAN_PIN:
+        os.sched_setaffinity(0, {cores.get()})
+    pccl.synthesize(pccl.topology.mesh(2, 2), pccl.AllReduce("4MiB"), pccl.AllToAll("4MiB"))
 
 
-def summary(results: Sequence[Result]) -> str:
-    """How far from the bound machines are, over all sizes and collectives, and how far all rows are."""
-    machines = [r.gap for r in results if r.workload.section.startswith("Machines, ")]
-    texts = []
-    for name, some in (("machines of all sizes", machines), ("all", [r.gap for r in results])):
-        gaps = np.array(some)
-        if len(gaps):
-            small = np.mean(gaps < TO_EXPLAIN)
-            texts.append(
-                f"{len(gaps)} rows of {name}: mean gap {gaps.mean():.1%}, median {np.median(gaps):.1%}, "
-                f"{small:.0%} of them below {TO_EXPLAIN:.0%}."
-            )
-    return "\n".join(texts)
+def measure_number(number: int, effort: str) -> Result:
+    """Workloads are named by their numbers, since processes cannot send functions to each other."""
+    return measure([*workloads()][number], effort)
 
 
 def explanations(results: Sequence[Result]) -> Iterator[str]:
-    """What is missing where the gap is large: a table."""
-    yield ""
-    yield "## What is missing"
-    yield ""
-    yield f"Where the gap is above {TO_EXPLAIN:.0%}: effort `thorough` for {LONGER} seconds more. If it gains more than"
-    yield f"{LITTLE:.0%}, the schedule is to blame for that much; what is left is the bound, which no search gets near."
-    yield ""
+    """Whether the schedule or the bound is to blame where the gap is large: a table."""
     yield "| workload | gap | a longer search | gap then | missing |"
     yield "|---|---|---|---|---|"
+    found_by = {(one.section, one.name): one for one in workloads()}
     for r in results:
-        if r.gap <= TO_EXPLAIN:
+        if r.gap <= LARGE_GAP:
             continue
-        topology = r.workload.topology()
-        collectives = r.workload.collectives(topology.num_npus)
+        workload = found_by[r.section, r.name]
+        topology = workload.topology()
+        collectives = workload.collectives(topology.num_npus)
         found = pccl.synthesize(topology, *collectives, effort="thorough", time_limit=LONGER)
         longer = min(int(found.duration) / STEP, r.time)
         bound = max(r.bound, int(found.bound.value) / STEP if found.bound else 0)
         missing = [word for word, is_so in (
             ("schedule", longer < (1 - LITTLE) * r.time),
-            ("bound", longer > (1 + TO_EXPLAIN / 2) * bound),
+            ("bound", longer > (1 + LARGE_GAP / 2) * bound),
         ) if is_so]  # fmt: skip
-        name = f"{r.workload.section.removeprefix('Machines, ')}: {r.workload.name}"
-        row = f"| {name} | {r.gap:.1%} | {longer:,.2f} | {longer / bound - 1:.1%} | {' and '.join(missing)} |"
-        print(row, flush=True)
-        yield row
+        yield (
+            f"| {name_of(r)} | {r.gap:.1%} | {longer:,.2f} | {longer / bound - 1:.1%} "
+            f"| {' and '.join(missing)} |"
+        )
 
 
 def main() -> None:
+    """Print the rows, and write the page if that is wanted."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--only", default="", help="workloads whose section or name contains this")
     parser.add_argument("--effort", default="balanced")
     parser.add_argument("--write", action="store_true", help="renew docs/quality.md")
     parser.add_argument("--explain", action="store_true", help="say what is missing in large gaps")
     asked = parser.parse_args()
-    pccl.synthesize(
-        pccl.topology.mesh(2, 2), pccl.AllReduce("4MiB"), pccl.AllToAll("4MiB")
-    )  # compiles
+    if asked.write and asked.only:
+        parser.error("a page has all rows: --write goes without --only")
+    numbers = [
+        number
+        for number, workload in enumerate(workloads())
+        if asked.only in f"{workload.section}: {workload.name}"
+    ]
     results = []
-    for workload in workloads():
-        if asked.only in f"{workload.section}: {workload.name}":
-            results.append(measure(workload, asked.effort))
-            print(list(lines(results))[-1], flush=True)
+    for result in measured(numbers, asked.effort):
+        results.append(result)
+        print([*lines(results)][-1], flush=True)
     missed = [r for r in results if r.missed]
     print(f"{len(results)} workloads, {len(missed)} of them miss what we promise")
     print(summary(results))
-    missing = list(explanations(results)) if asked.explain else []
+    if asked.explain:
+        for line in explanations(results):
+            print(line, flush=True)
     if asked.write:
-        write(results, missing, asked.effort)
-
-
-def write(results: Sequence[Result], missing: Sequence[str], effort: str) -> None:
-    machine = (
-        f"{platform.machine()}, Python {platform.python_version()}, two cores of a virtual machine"
-    )
-    head = f"""# How good the algorithms are
-
-`make quality` renews this page: effort `{effort}`, {machine}. Times are in steps (one chunk over one link) where all
-links are alike, else in microseconds; the bound is what `pccl.lower_bound` proves (for any way to cut the data into
-chunks where their number is searched for); CPU time is that of one synthesis on two threads, after kernels are
-compiled. The goal is a time, a gap, or a share above the optimum over trees: what no All-Reduce beats that collects
-sums along trees and spreads them along trees. The last column is the best of the [baselines](baselines.md), cut into as
-many chunks as ours or not at all, and how many times longer it takes. [Machines](topologies.md#machines) are as they
-are without options. A row that is slower than a baseline, or misses its goal, is marked.
-
-{summary(results)}"""
-    PAGE.write_text("\n".join([head, *missing, *lines(results), ""]), encoding="utf-8")
+        write(results, asked.effort)
+    unknown = unexplained(results)
+    if unknown:
+        names = "\n".join(f"  {name_of(r)}: {r.gap:.1%}" for r in unknown)
+        raise SystemExit(f"not explained in benchmarks/missing.toml:\n{names}")
 
 
 if __name__ == "__main__":
