@@ -1,7 +1,8 @@
-"""Files that are either written whole or not at all, and what is no file to read."""
+"""Files that are either written whole or not at all, what is no file to read, and how texts are written."""
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import BinaryIO
 
 from pccl.errors import FormatError
 
-__all__ = ["refuse_endless", "replacing"]
+__all__ = ["encoding_of", "refuse_endless", "replacing"]
 
 
 @contextmanager
@@ -60,3 +61,15 @@ def refuse_endless(path: str | Path) -> None:
     path = Path(path)
     if path.is_char_device() or path.is_fifo():
         raise FormatError(f"cannot read {path}: it is not a file, and might never end")
+
+
+def encoding_of(content: bytes) -> str:
+    """How a text is encoded: UTF-16 if it says so, as what Windows PowerShell sends to a file does, else UTF-8.
+
+    Examples
+    --------
+    >>> encoding_of("GPU0".encode("utf-16")), encoding_of(b"GPU0")
+    ('utf-16', 'utf-8')
+    """
+    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return "utf-16" if is_wide else "utf-8"

@@ -72,7 +72,9 @@ class Cause:
         kind = _KINDS[self.faults[0].what]
         places = ", ".join(fault.where for fault in self.faults[:3])
         more = len(self.faults) - 3
-        return f"{kind}, {how}; one of {len(self.faults)}: {places}{f' and {more} more' if more > 0 else ''}"
+        if more > 0:
+            places += f" and {more} more"
+        return f"{kind}, {how}; one of {len(self.faults)}: {places}"
 
 
 _KINDS = {

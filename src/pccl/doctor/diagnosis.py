@@ -190,10 +190,10 @@ def diagnose(
 def _seen(topology: Topology, logs: Sequence[Log], runs: Sequence[Run]) -> Measured:
     """What was measured, at some of the sizes of each log."""
     tried = [Run(run.kind, run.group, spread(run.sizes, TRIED_SIZES)) for run in runs]
-    times = [
-        [dict(zip(log.sizes, log.times, strict=True))[size] for size in run.sizes]
-        for log, run in zip(logs, tried, strict=True)
-    ]
+    times = []
+    for log, run in zip(logs, tried, strict=True):
+        time_at = dict(zip(log.sizes, log.times, strict=True))
+        times.append([time_at[size] for size in run.sizes])
     boxes = boxes_of(topology)
     keys = [
         (run.kind, len(run.group), sum(not set(box).isdisjoint(run.group) for box in boxes))
@@ -290,14 +290,13 @@ def in_words(topology: Topology, bound: Bound) -> str:
     if bound.kind != "cut":
         return bound.reason
     inside = set(bound.certificate["devices"])
-    npus = sorted(inside & set(topology.npus.tolist()))
+    everyone = set(topology.npus.tolist())
+    npus = sorted(inside & everyone)
     boxes = boxes_of(topology)
-    within = [
-        number
-        for number, box in enumerate(boxes)
-        if set(box) & set(topology.npus.tolist()) <= inside
-    ]
+    within = [number for number, box in enumerate(boxes) if set(box) & everyone <= inside]
     covered = {npu for number in within for npu in boxes[number]}
     if len(boxes) > 1 and within and set(npus) <= covered:
-        return f"what must leave box{'es' * (len(within) > 1)} {format_group(within)}"
-    return f"what must leave NPU{'s' * (len(npus) > 1)} {format_group(npus)}"
+        boxes_text = "boxes" if len(within) > 1 else "box"
+        return f"what must leave {boxes_text} {format_group(within)}"
+    npus_text = "NPUs" if len(npus) > 1 else "NPU"
+    return f"what must leave {npus_text} {format_group(npus)}"

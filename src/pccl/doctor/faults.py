@@ -105,28 +105,34 @@ def faults_of(topology: Topology, groups: Iterable[Sequence[int]]) -> list[Fault
     """
     colours = _colours(topology, list(groups))
     boxes = boxes_of(topology)
+    several = len(boxes) > 1
     box_of = {device: number for number, box in enumerate(boxes) for device in box}
-    found: list[tuple[str, str, list[int], tuple[object, ...]]] = []
+    # What looks the same has the same number.
+    numbers: dict[tuple[object, ...], int] = {}
+    found: list[Fault] = []
+
+    def add(what: str, where: str, links: Sequence[int], looks: tuple[object, ...]) -> None:
+        colour = numbers.setdefault((what, *looks), len(numbers))
+        found.append(Fault(what, where, tuple(links), colour))
+
     for (a, b), links in _cables(topology).items():
-        what, where = _named(topology, box_of, a, b, len(boxes) > 1)
-        both = tuple(sorted((colours[a], colours[b])))
-        found.append((what, where, links, ("cable", what, both, tuple(_speeds(topology, links)))))
-    for number, box in enumerate(boxes if len(boxes) > 1 else []):
-        inside = set(box)
-        at_ends = [
-            (int(src in inside) + int(dst in inside))
-            for src, dst in zip(topology.src.tolist(), topology.dst.tolist(), strict=True)
-        ]
-        kind = tuple(sorted(colours[device] for device in box))
-        for what, ends, text in (
-            ("box", 2, "all links inside box"),
-            ("box-nics", 1, "all NICs of box"),
-        ):
-            links = [link for link, count in enumerate(at_ends) if count == ends]
-            if links:
-                found.append((what, f"{text} {number}", links, (what, kind)))
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(entry[3] for entry in found))}
-    return [Fault(what, where, tuple(links), numbers[key]) for what, where, links, key in found]
+        what, where = _named(topology, box_of, a, b, several)
+        ends = tuple(sorted((colours[a], colours[b])))
+        add(what, where, links, (ends, tuple(_speeds(topology, links))))
+    for number, box in enumerate(boxes if several else []):
+        devices = tuple(sorted(colours[device] for device in box))
+        if inside := _links_with_ends_in(topology, box, ends=2):
+            add("box", f"all links inside box {number}", inside, devices)
+        if nics := _links_with_ends_in(topology, box, ends=1):
+            add("box-nics", f"all NICs of box {number}", nics, devices)
+    return found
+
+
+def _links_with_ends_in(topology: Topology, box: Sequence[int], *, ends: int) -> list[int]:
+    """The links of which so many ends are in a box."""
+    there = np.isin(topology.src, box).astype(np.int64) + np.isin(topology.dst, box)
+    links: list[int] = np.flatnonzero(there == ends).tolist()
+    return links
 
 
 def _cables(topology: Topology) -> dict[tuple[int, int], list[int]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from pccl._files import refuse_endless
+from pccl._files import encoding_of, refuse_endless
 from pccl.errors import FormatError
 
 # Programs, by what their names begin with, and the collectives that they run.
@@ -78,7 +78,8 @@ def read_logs(path: str | Path) -> list[Log]:
         raise FormatError(f"cannot read {path}: {error.strerror or error}") from None
     if len(content) > _MOST_BYTES:
         raise FormatError(f"{path} is too large for a log: more than {_MOST_BYTES >> 20} MiB")
-    return parse_logs(content.decode(errors="replace"), str(path))
+    text = content.decode(encoding_of(content), errors="replace")
+    return parse_logs(text, str(path))
 
 
 def parse_logs(text: str, name: str = "log") -> list[Log]:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
+from pccl._files import encoding_of
 from pccl.errors import FormatError, PcclError
 
 T = TypeVar("T")
@@ -67,7 +68,8 @@ def read_text(path: Path, what: str) -> str:
             content = file.read(_BLOCK)
             if content.startswith(_ZIP):
                 raise FormatError(f"{path} is an algorithm, not {what}; pccl show prints it")
-            if b"\0" in content:
+            encoding = encoding_of(content)
+            if encoding == "utf-8" and b"\0" in content:
                 raise FormatError(f"{path} is not {what}: it is not a text file")
             # A little more than is allowed: so what is too long shows, even where it never ends.
             content += file.read(_MOST_BYTES)
@@ -78,9 +80,11 @@ def read_text(path: Path, what: str) -> str:
     if len(content) > _MOST_BYTES:
         raise FormatError(f"{path} is too large for {what}: more than {_MOST_BYTES >> 20} MiB")
     try:
-        return content.decode()
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise FormatError(f"{path} is not {what}: {error}") from None
+        # Two bytes at the beginning may look like UTF-16 by chance.
+        reason = str(error) if encoding == "utf-8" else "it is not a text file"
+        raise FormatError(f"{path} is not {what}: {reason}") from None
 
 
 def converted(document: Mapping[str, Any], struct: type[T]) -> T:

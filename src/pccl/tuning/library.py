@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pccl._arrays import Floats
 from pccl._files import replacing
 from pccl._version import __version__
 from pccl.algorithm import Algorithm, load
@@ -206,32 +207,17 @@ def _written(
     plans: list[Plan] = []
     curves: list[Point] = []
     for row in tasks:
-        sizes = [task.size for task in row]
-        algorithms = [finished.algorithm(task) for task in row]
-        times = times_of(algorithms, sizes)
-        figures = [finished.figures(task) for task in row]
-        # At its own size a plan takes what was found, whatever order the simulator would serve in.
-        for place, found in enumerate(figures):
-            times[place, place] = min(times[place, place], float(found["time"]))
-        for part in fewest(times, loss):
-            name = f"{row[0].kind}{_number(plans, row[0].kind)}"
+        found = _Found.of(row, finished)
+        sizes = found.sizes
+        for part in fewest(found.times, loss):
+            name = f"{found.kind}{_number(plans, found.kind)}"
             end = sizes[part.last + 1] if part.last + 1 < len(sizes) else None
-            made = _plans(path, name, algorithms[part.plan], sizes[part.first], end)
+            made = _plans(path, name, found.algorithms[part.plan], sizes[part.first], end)
             # What is smaller than all sizes is served by the first plan, what is larger by the last.
             least = sizes[part.first] if part.first else None
             plans += [_exported(path, plan, target, least) for plan in made]
-            curves += [
-                Point(
-                    row[0].kind,
-                    sizes[place],
-                    plans[-1].file,
-                    int(times[part.plan, place]),
-                    int(times[:, place].min()),
-                    int(figures[place]["nccl"]),
-                    int(figures[place]["bound"]),
-                )
-                for place in range(part.first, part.last + 1)
-            ]
+            served = range(part.first, part.last + 1)
+            curves += [found.point(part.plan, place, plans[-1].file) for place in served]
     library = Library(path, topology.name, target, tuple(plans), tuple(curves), before)
     _clear_others(path, plans)
     with replacing(path / INDEX) as file:
@@ -240,6 +226,42 @@ def _written(
 
     write_page(library, path / PAGE)
     return library
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was found for one collective: a plan at each size, its figures, and what each takes at every size."""
+
+    kind: str
+    sizes: list[int]
+    algorithms: list[Algorithm]
+    figures: list[dict[str, Any]]
+    times: Floats
+
+    @classmethod
+    def of(cls, row: Sequence[Task], finished: Finished) -> _Found:
+        """Read what is finished."""
+        sizes = [task.size for task in row]
+        algorithms = [finished.algorithm(task) for task in row]
+        figures = [finished.figures(task) for task in row]
+        times = times_of(algorithms, sizes)
+        # At its own size a plan takes what was found, whatever order the simulator would serve in.
+        for place, own in enumerate(figures):
+            times[place, place] = min(times[place, place], float(own["time"]))
+        return cls(row[0].kind, sizes, algorithms, figures, times)
+
+    def point(self, plan: int, place: int, file: str) -> Point:
+        """One size on the curve, where it is served by that plan."""
+        own = self.figures[place]
+        return Point(
+            collective=self.kind,
+            size=self.sizes[place],
+            plan=file,
+            time=int(self.times[plan, place]),
+            best=int(self.times[:, place].min()),
+            nccl=int(own["nccl"]),
+            bound=int(own["bound"]),
+        )
 
 
 def _number(plans: Sequence[Plan], kind: str) -> str:

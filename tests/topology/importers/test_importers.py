@@ -69,6 +69,23 @@ def test_colours_and_windows_line_ends_change_nothing(write):
     assert load(write("box.log", coloured)) == plain
 
 
+def test_powershell_writes_utf_16(write):
+    text = texts.smi(4, "NV4")
+    path = write("box.txt", text)
+    plain = load(path)
+    path.write_bytes(text.encode("utf-16"))
+    assert load(path) == plain
+
+
+def test_boxes_without_nics_get_one_a_gpu_of_the_speed_that_is_given(write):
+    path = write("box.txt", texts.smi(2, "NV12"))
+    with pytest.raises(FormatError, match=r"give the fabric, or nic=50GB/s for one NIC a GPU"):
+        load(path, boxes=2)
+    network = load(path, boxes=2, nic="50GB/s")
+    assert network.shape == (2, 2)
+    assert speed(network, "box1.nic1", "rail1") == 50
+
+
 def test_nics_hang_on_their_gpu_and_those_near_none_are_left_out(write):
     nics = (("mlx5_0", 0), ("mlx5_1", 1), ("mlx5_9", None))
     reading = read(write("box.txt", texts.smi(4, "NV12", nics)))
@@ -285,6 +302,14 @@ def test_a_fabric_alone_has_hosts_as_npus(write):
     assert speed(reading.topology, "node1", "leaf0") == 50
     assert speed(reading.topology, "leaf0", "spine") == 50
     assert any("2 switches with SHARP" in text for text in reading.found)
+
+
+def test_a_port_has_one_cable(write):
+    text = texts.fabric(["node1", "node2"]).replace("[3]", "[1]", 1)
+    with pytest.raises(
+        FormatError, match=r"ib\.out:8: two cables in port S-0000\[1\]: to H-0000\[1\]"
+    ):
+        load(write("ib.out", text))
 
 
 @pytest.mark.parametrize(

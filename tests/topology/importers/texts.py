@@ -76,15 +76,16 @@ def fabric(hosts, nics=2, speed="4xNDR", leaves=2):
         for i, host in enumerate(hosts):
             for nic in range(leaf, nics, leaves):
                 guid = f"H-{i:02x}{nic:02x}"
-                lines.append(f'[{i + 1}]\t"{guid}"[1]({i}) \t\t# "{host} mlx5_{nic}" lid 1 {speed}')
-        lines += [f'[60]\t"S-00ff"[{leaf}]\t\t# "MF0;spine:MQM9700/U1" lid 9 {speed}']
+                port = 1 + i * nics + nic
+                lines.append(f'[{port}]\t"{guid}"[1]({i}) \t\t# "{host} mlx5_{nic}" lid 1 {speed}')
+        lines += [f'[600]\t"S-00ff"[{leaf}]\t\t# "MF0;spine:MQM9700/U1" lid 9 {speed}']
         lines += [
-            f'[65]\t"H-ff{leaf:02x}"[1](9)\t\t# "Mellanox Technologies Aggregation Node" lid 9 {speed}',
+            f'[650]\t"H-ff{leaf:02x}"[1](9)\t\t# "Mellanox Technologies Aggregation Node" lid 9 {speed}',
             "",
         ]
     lines += ['Switch\t65 "S-00ff"\t\t# "MF0;spine:MQM9700/U1" port 0']
     lines += [
-        f'[{leaf}]\t"S-{leaf:04x}"[60]\t\t# "MF0;leaf{leaf}:MQM9700/U1" lid 1 {speed}'
+        f'[{leaf}]\t"S-{leaf:04x}"[600]\t\t# "MF0;leaf{leaf}:MQM9700/U1" lid 1 {speed}'
         for leaf in range(leaves)
     ]
     return "\n".join(lines) + "\n"

@@ -63,7 +63,7 @@ def assemble(parts: Sequence[Part], name: str, hints: Hints) -> Part:
         whole.fabric = fabrics[0]
         _meet(whole, hints, name)
     elif len(whole.boxes) > 1:
-        whole.fabric = _rails(whole)
+        whole.fabric = _rails(whole, hints)
     whole.topology = _topology(whole, name)
     return whole
 
@@ -80,13 +80,11 @@ def _check_size(npus: int, name: str) -> None:
         raise FormatError(f"{name}: {npus:,} NPUs are beyond {_MOST_NPUS:,}")
 
 
-def _rails(whole: Part) -> Fabric:
+def _rails(whole: Part, hints: Hints) -> Fabric:
     """A switch for every place of a NIC, where nothing is said of the network."""
+    if not any(box.nics for box in whole.boxes):
+        _add_nics(whole, hints)
     most = max(len(box.nics) for box in whole.boxes)
-    if not most:
-        raise FormatError(
-            "several boxes, but no NIC that could join them; give the fabric, or nic=50GB/s for one NIC a GPU"
-        )
     fabric = Fabric([f"rail{i}" for i in range(most)])
     for box in whole.boxes:
         for i, nic in enumerate(box.nics):
@@ -95,6 +93,17 @@ def _rails(whole: Part) -> Fabric:
         "boxes are joined by one switch for each place of a NIC (rails), as no file says how"
     )
     return fabric
+
+
+def _add_nics(whole: Part, hints: Hints) -> None:
+    """Give every GPU a NIC, if it is said how fast one is."""
+    if hints.nic is None:
+        raise FormatError(
+            "several boxes, but no NIC that could join them; give the fabric, or nic=50GB/s for one NIC a GPU"
+        )
+    for box in whole.boxes:
+        box.nics = [Nic(f"nic{i}", npu, hints.nic) for i, npu in enumerate(box.npus)]
+    whole.assume("every GPU has a NIC, as its speed is given and no file has any")
 
 
 def _meet(whole: Part, hints: Hints, name: str) -> None:

@@ -37,6 +37,8 @@ def read(source: Source, hints: Hints) -> Part:  # noqa: ARG001
     """Read the whole fabric."""
     names: dict[str, str] = {}
     cables: dict[tuple[str, str], tuple[str, str, int]] = {}
+    # What is plugged into each port, as either end lists it.
+    plugged: dict[str, str] = {}
     current = ""
     for number, line in enumerate(source.lines, start=1):
         node = _NODE.match(line)
@@ -50,6 +52,11 @@ def read(source: Source, hints: Hints) -> Part:  # noqa: ARG001
         if cable is None or not current:
             raise source.error("a port that is not '[1] \"S-…\"[2] # … 4xNDR'", number)
         ends = (f"{current}[{cable[1]}]", f"{cable[2]}[{cable[3]}]")
+        for port, other in (ends, ends[::-1]):
+            if plugged.setdefault(port, other) != other:
+                raise source.error(
+                    f"two cables in port {port}: to {plugged[port]}, and to {other}", number
+                )
         # Each end lists it.
         key = (min(ends), max(ends))
         if key not in cables:

@@ -8,6 +8,7 @@ from itertools import combinations
 from pccl.topology.importers.hardware import GB, GPUS, SMP, Gpu
 from pccl.topology.importers.model import Box, Hints, Part, Source, Wire
 from pccl.topology.importers.pcie import CPU, GPU, Spot, add_tree
+from pccl.units import counted
 
 _TABLES = {
     "weight": "Weight between two GPUs",
@@ -36,7 +37,7 @@ def read(source: Source, hints: Hints) -> Part:
         part.assume(f"the GPUs are {gpu.title}, as gpu={gpu.name} says ({gpu.source})")
     for a, b in direct:
         box.wires.append(Wire(a.lower(), b.lower(), gpu.link, gpu.latency))
-    part.found.append(f"{len(names)} GPUs, {len(direct)} pairs joined by xGMI")
+    part.found.append(f"{len(names)} GPUs, {counted(len(direct), 'pair')} joined by xGMI")
     if direct:
         part.assume(f"one link a pair, of {gpu.link / GB:g}GB/s in each direction ({gpu.source})")
     cpus: dict[int, Spot] = {}
