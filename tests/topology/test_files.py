@@ -233,7 +233,7 @@ def test_broken_yaml_says_where(write, change, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "net.json is empty"),
+        ("", "the file is empty"),
         ("{\n\n!", "line 3"),
         ("[]", "not list"),
         ("[" * 100_000, ""),

@@ -172,7 +172,7 @@ def test_where_a_table_contradicts_itself_the_worse_counts(write):
         ("GPU1\tCPU", "GPU0\tCPU", "a device twice"),
         ("\tCPU", "\n\tCPU", r"box\.txt:2: .* a terminal has broken the lines"),
         ("GPU1\tNV12", "GPU0\tNV12", r"box\.txt:3: a second row for GPU0"),
-        (texts.smi(2, "NV12"), " \n", r"box\.txt is empty"),
+        (texts.smi(2, "NV12"), " \n", r"box\.txt: the file is empty"),
     ],
 )
 def test_wrong_tables(write, old, new, problem):

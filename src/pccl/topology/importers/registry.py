@@ -88,7 +88,7 @@ def read(
     for path in (Path(path).expanduser() for path in paths):
         text = read_text(path, "a topology")
         if not text.strip():
-            raise FormatError(f"{path} is empty")
+            raise FormatError(f"{path}: the file is empty")
         if len(text) > MOST_CHARACTERS and path.suffix not in own.SUFFIXES:
             raise FormatError(
                 f"{path} is too large for a topology: more than {MOST_CHARACTERS >> 20} MiB"
