@@ -64,15 +64,15 @@ def do_all(
 
 def _unless_stopped(task: Task) -> Outcome:
     """Do a task; raise on Ctrl-C, after which a search returns the best that it has found, as if it were done."""
-    if threading.current_thread() is not threading.main_thread():
-        return perform(task)
     before = signal.getsignal(signal.SIGINT)
+    # Elsewhere signals are not ours, and what ignores Ctrl-C, or ends at once, is to stay so.
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        return perform(task)
     stops = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         stops.append(number)
-        if callable(before):
-            before(number, frame)
+        before(number, frame)
 
     signal.signal(signal.SIGINT, stop)
     try:
