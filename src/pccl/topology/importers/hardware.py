@@ -107,7 +107,7 @@ _MODELS = (
     Gpu("h200",         "H200 SXM5",              18,        25 * GB, "switch", 8, PCIE_5, NDR, _TO_NVSWITCH_3,
         "NVIDIA, Hopper architecture: 900 GB/s in both directions"),
     Gpu("h800",         "H800 SXM5",               8,        25 * GB, "switch", 8, PCIE_5, NDR, _TO_NVSWITCH_3,
-        "H800: 8 NVLinks, 400 GB/s in both directions"),
+        "Insights into DeepSeek-V3 (arXiv 2505.09343): 400 GB/s in both directions"),
     Gpu("h100-pcie",    "H100 PCIe or NVL",       12,        25 * GB, "pcie",   8, PCIE_5, NDR, NVLINK_LATENCY,
         "NVIDIA H100 data sheet: bridges of 600 GB/s in both directions between two"),
     Gpu("gh200",        "GH200",                  18,        25 * GB, "switch", 1, PCIE_5, NDR, _TO_NVSWITCH_3,
