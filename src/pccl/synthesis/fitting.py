@@ -151,13 +151,17 @@ class Fitting:
         for algorithm in self._cuts(known):
             if algorithm.duration >= ours.duration:
                 break
-            longest = self._longest(algorithm, asked, quick=False)
             # As it is, it may take a little longer there: with fewer chunks it would be slower than the scheme is.
             kept = TOLERATED if algorithm is best else KEPT
-            if longest <= kept * algorithm.duration:
+            if self._is_taken(algorithm, asked, kept * algorithm.duration):
                 return algorithm
-        best_time = self._longest(best, asked, quick=False)
-        return best if best_time <= self._longest(ours, asked) else None
+        return best if self._is_taken(best, asked, self._longest(ours, asked)) else None
+
+    def _is_taken(self, algorithm: Algorithm, asked: Sequence[Target], most: float) -> bool:
+        """Whether it takes at most so long in all runtimes; those that have no room for it say so quickly."""
+        if self._longest(algorithm, asked) > most:
+            return False
+        return self._longest(algorithm, asked, quick=False) <= most
 
     def _cuts(self, known: Known) -> Iterator[Algorithm]:
         """A scheme, and the same with fewer chunks, as long as it takes hardly longer."""
@@ -257,7 +261,8 @@ class Fitting:
     ) -> float:
         """The time that it takes, at worst, in these runtimes; for ever if one cannot take it."""
         for known in self.known_times:
-            if known.algorithm is algorithm and known.quick == quick:
+            # Schemes may come to the same.
+            if known.quick == quick and known.algorithm == algorithm:
                 return known.time
         try:
             time = max(float(target.time_of(algorithm, quick=quick)) for target in targets)
