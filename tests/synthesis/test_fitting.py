@@ -171,3 +171,13 @@ def test_a_search_without_a_question_does_not_ask() -> None:
 def test_an_unknown_target() -> None:
     with pytest.raises(pccl.PcclError, match="no target 'nccl'; there are mscclpp, msccl, chakra"):
         pccl.synthesize(parse_topology("ring:4"), pccl.AllGather("4kB"), target="nccl")
+
+
+def test_more_chunks_of_ours_before_a_scheme() -> None:
+    """What was given up for fewer chunks is taken where a scheme is faster than these, and it is as fast."""
+    box = parse_topology("ndv2:2")
+    found = pccl.synthesize(box, pccl.AllReduce("64MiB"))
+    tree = pccl.baseline("nccl-tree", box, pccl.AllReduce("64MiB"))
+    assert found.duration <= tree.duration
+    assert found.collectives[0].pieces < tree.collectives[0].pieces
+    assert found.provenance.method.partition(": ")[2] not in {scheme.name for scheme in SCHEMES}

@@ -104,7 +104,7 @@ class Fitting:
             better = None
             for algorithm in self._cuts(known):
                 if judged.is_better(algorithm):
-                    better = Judgement(algorithm, judged.time)
+                    better = Judgement(algorithm, known.scheme.name, judged.time)
                     if judged.time <= KEPT * algorithm.duration:
                         break
             return better
@@ -121,8 +121,13 @@ class Fitting:
         plan = self._suited(search, Plan.of(best, bound), asked)
 
         def judge(known: Known, ours: Algorithm) -> Judgement | None:
+            own = self._as_good(search, known, asked)
+            if own is not None:
+                return own
             found = self._suitable(known, ours, asked)
-            return None if found is None else Judgement(found, int(found.duration))
+            if found is None:
+                return None
+            return Judgement(found, known.scheme.name, int(found.duration))
 
         return self._or_known(search, plan, int(plan.algorithm.duration), judge)
 
@@ -142,6 +147,18 @@ class Fitting:
                 origin = str(other.schedule.origin)
                 suited = replace(best, algorithm=other.algorithm, origin=origin)
         return suited
+
+    def _as_good(self, search: Search, known: Known, asked: Sequence[Target]) -> Judgement | None:
+        """What was found with more chunks than the best, if it is as fast as a scheme and suits all runtimes.
+
+        It was given up for fewer chunks, before anybody knew that a scheme is faster than these.
+        """
+        for _, schedule in sorted(search.best_of.items()):
+            if schedule.duration <= known.algorithm.duration:
+                algorithm = schedule.algorithm()
+                if self._is_taken(algorithm, asked, TOLERATED * schedule.duration):
+                    return Judgement(algorithm, str(schedule.origin), schedule.duration)
+        return None
 
     def _suitable(self, known: Known, ours: Algorithm, asked: Sequence[Target]) -> Algorithm | None:
         """A scheme that is as good for all runtimes as what was found, or so much faster that it does not matter."""
@@ -186,8 +203,7 @@ class Fitting:
                     better = judge(known, plan.algorithm)
                     if better is not None:
                         schemes.duration = better.time
-                        name = known.scheme.name
-                        plan = replace(plan, algorithm=better.algorithm, origin=name)
+                        plan = replace(plan, algorithm=better.algorithm, origin=better.origin)
                         self._tell(plan)
         except KeyboardInterrupt:
             search.budget.interrupted = True
@@ -347,9 +363,10 @@ class Plan:
 
 
 class Judgement(NamedTuple):
-    """A scheme that is better than the plan so far, and the time for which it is."""
+    """What is better than the plan so far, who found it, and the time for which it is."""
 
     algorithm: Algorithm
+    origin: str
     time: int
 
 
