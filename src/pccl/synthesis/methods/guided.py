@@ -23,7 +23,7 @@ STEEP_KNOBS = ((40.0, 0.0), (20.0, 0.0), (12.0, 0.1), (6.0, 0.3), (3.0, 1.0), (3
 # Through switches that pass messages on, links carry a chunk many times, and the time between them matters more.
 # The third is what it is worth if one device less hands a chunk on: then sources send most of it by themselves.
 PLAIN_KNOBS = (
-    (3.0, 1.0, 1.0), (3.0, 0.3, 4.0), (3.0, 0.3, 1.0), (6.0, 1.0, 1.0), (1.0, 1.0, 1.0), (3.0, 1.0, 0.0),
+    (3.0, 1.0, 1.0), (3.0, 0.3, 4.0), (6.0, 0.7, 0.5), (3.0, 0.3, 1.0), (1.0, 1.0, 1.0), (3.0, 1.0, 0.0),
     (15.0, 0.07, 0.0), (12.0, 0.1, 0.0),
 )  # fmt: skip
 # Where they differ besides, it is the slow ones that must be used evenly, by both phases together.
@@ -110,6 +110,8 @@ class PriceGuided(InOrder):
         if problem.only_trees and problem.topology.plain:
             # Where groups sit around one switch, sources send all by themselves.
             yield 0, cls._with(problem, *PLAIN_KNOBS[1])
+            # Where latencies count as much as speeds.
+            yield 0, cls._with(problem, *PLAIN_KNOBS[2])
             if not problem.even:
                 yield 0, replace(cls._with(problem, *EVEN_KNOBS), apart=False)
 
