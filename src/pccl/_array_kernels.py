@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from pccl._arrays import Indices, Ints
-from pccl._kernels import kernel
+import numpy as np
 
-__all__ = ["counting_order"]
+from pccl._arrays import Bits, Indices, Ints
+from pccl._kernels import inlined, kernel
+
+__all__ = ["counting_order", "draw"]
+
+
+@inlined
+def draw(random: Bits, below: int) -> int:
+    """A random number from 0 to below - 1 (xorshift)."""
+    x = random[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    random[0] = x
+    return np.int64((x >> np.uint64(33)) % np.uint64(below))
 
 
 @kernel

@@ -256,7 +256,7 @@ def test_the_same_every_time():
         ({"time_limit": 0}, "the time limit must be a positive number of seconds"),
         (
             {"method": "magic"},
-            "there is no method 'magic'; there are joint, price-guided, earliest-arrival, flooding",
+            "there is no method 'magic'; there are mirrored, joint, price-guided, earliest-arrival, flooding",
         ),
         ({"method": "flooding", "order": "rounds"}, "flooding has no order"),
     ],

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pccl._array_kernels import draw
 from pccl._arrays import Bits, Ints
 from pccl._kernels import inlined, kernel
 from pccl.network.calendar_kernels import Lanes, first_gap, give_back, occupy
@@ -92,17 +93,6 @@ def reroute(world: World, guide: Guide, tries: Tries, target: int, budget: int) 
             tries.random[0] = random
             work.search[1] = looked
             return status
-
-
-@inlined
-def draw(random: Bits, below: int) -> int:
-    """A random number from 0 to below - 1 (xorshift)."""
-    x = random[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    random[0] = x
-    return np.int64((x >> np.uint64(33)) % np.uint64(below))
 
 
 @kernel

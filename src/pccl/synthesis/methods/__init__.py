@@ -8,6 +8,7 @@ guided      each chunk over links that carry little
 flooding    all chunks at once
 direct      each chunk by a fixed route
 joint       sums collected and spread by trees that are planned together
+mirrored    sums spread as they were collected, backwards
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pccl.synthesis.methods.earliest import EarliestArrival
 from pccl.synthesis.methods.flooding import Flooding
 from pccl.synthesis.methods.guided import PriceGuided
 from pccl.synthesis.methods.joint import Joint
+from pccl.synthesis.methods.mirrored import Mirrored
 
 __all__ = [
     "METHODS",
@@ -27,11 +29,13 @@ __all__ = [
     "Flooding",
     "Joint",
     "Method",
+    "Mirrored",
     "Orders",
     "PriceGuided",
 ]
 
 # Variants are tried in this order, where openings were not good enough.
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Joint, PriceGuided, EarliestArrival, Flooding, Direct)
+    method.name: method
+    for method in (Mirrored, Joint, PriceGuided, EarliestArrival, Flooding, Direct)
 }
