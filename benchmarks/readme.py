@@ -88,7 +88,7 @@ def _row(text: str, name: str) -> list[str]:
 def _is(found: str, name: str) -> bool:
     """Whether a row is that of a workload: its number of chunks and a mark may come after its name."""
     return (
-        re.fullmatch(rf"{re.escape(name)}(, \d+ chunks)?( \*\*\(missed\)\*\*)?", found) is not None
+        re.fullmatch(rf"{re.escape(name)}(, \d+ chunks?)?( \*\*\(missed\)\*\*)?", found) is not None
     )
 
 

@@ -14,7 +14,7 @@ from pccl.runtime.measure import Job, run_in_processes
 
 def tell(done: int, total: int, text: str) -> None:  # noqa: ARG001
     if "compiling" in text:
-        print(f"   ({text}: it takes some seconds)\n", flush=True)
+        print(f"   ({text}: it takes up to a minute)\n", flush=True)
 
 
 def tell_best(entry: pccl.synthesis.Entry) -> None:
