@@ -64,6 +64,20 @@ def test_small_sums_take_little_more_than_the_longest_way(machine):
     assert pccl.synthesize(topology, SMALL).duration <= 1.2 * longest_way
 
 
+def test_sums_of_parts_go_while_blocks_are_put_together():
+    """Dies of mi250 add up in pairs over xGMI; meanwhile their NICs carry what single dies have."""
+    machine = parse_topology("mi250:2")
+    found = pccl.baseline("exchange", machine, pccl.AllReduce("1KiB").in_one())
+    pccl.verify(found)
+    over_xgmi = 800 + 5.12  # nanoseconds
+    over_nics = 2 * (1350 + 64)
+    message = 64 + 4.7
+    # Every pair gets a message from each of 15 others, one after another...
+    one_after_another = over_xgmi + over_nics + 14 * message
+    # ... or, of five of them, from both dies before.
+    assert found.duration == pytest.approx(1000 * (one_after_another - 5 * message), rel=0.03)
+
+
 def test_boxes_exchange_inside_then_with_each_other():
     """Everyone sends once to the seven others of its box, then once to those at its place in other boxes."""
     machine = parse_topology("a100:2")

@@ -17,7 +17,7 @@ import numpy as np
 
 from pccl._arrays import Ints
 from pccl.schemes.dimensions import Grid
-from pccl.schemes.merging import Merging, Ways
+from pccl.schemes.merging import Held, Merging, Parts, Ways
 from pccl.schemes.sends import Sends, Trees, lay_trees
 from pccl.schemes.workload import UnsupportedError, Workload
 
@@ -52,7 +52,7 @@ def recursive_doubling(workload: Workload) -> Sends:
 
 def exchange(workload: Workload) -> Sends:
     """Blocks merge in pairs or several at once, one dimension after another, in the way that promises most."""
-    return _best(workload, _options)
+    return _best(workload, _options, early=True)
 
 
 def scattered_exchange(workload: Workload) -> Sends:
@@ -135,7 +135,9 @@ def _senders(ways: Ways, boxes: list[Ints], receivers: Ints) -> list[Ints] | Non
     return [np.array(sorted(one), np.int64) for one in found]
 
 
-def _best(workload: Workload, options: Callable[[int], Sequence[Levels]]) -> Sends:
+def _best(
+    workload: Workload, options: Callable[[int], Sequence[Levels]], *, early: bool = False
+) -> Sends:
     """The quickest plan along the dimensions of the group, or as if it had none."""
     ways = Ways.of(workload)
     plans = []
@@ -145,6 +147,8 @@ def _best(workload: Workload, options: Callable[[int], Sequence[Levels]]) -> Sen
         levels = [one for one in found if one is not None]
         if len(levels) == len(places):
             plans.append(_planned(ways, places, levels))
+            if early:
+                plans.append(_planned(ways, places, levels, early=True))
     return _first_done(
         plans, "NPUs next to each other, with no other NPU and no switch that adds in between"
     )
@@ -237,6 +241,8 @@ def _planned(
     levels: Sequence[Levels],
     others: Sequence[Ints] = (),
     among: Ints | None = None,
+    *,
+    early: bool = False,
 ) -> Merging | None:
     """Merge all members, or those among some, along one dimension after another; None if some cannot.
 
@@ -244,7 +250,7 @@ def _planned(
     """
     plan = Merging(ways)
     members = np.arange(len(ways.is_open)) if among is None else among
-    return plan if _merge_all(plan, places, levels, members, others) else None
+    return plan if _merge_all(plan, places, levels, members, others, early=early) else None
 
 
 def _merge_all(
@@ -254,16 +260,26 @@ def _merge_all(
     members: Ints,
     others: Sequence[Ints] = (),
     pattern: int = 0,
+    *,
+    early: bool = False,
 ) -> bool:
+    """Merge members level by level; `early` says whether to send sums of parts while blocks are put together."""
     for number, (along, own) in enumerate(zip(places, levels, strict=True)):
         still_apart = [*places[number + 1 :], *others]
         before = along
+        levels_below: list[tuple[Ints, Held]] = []  # their blocks, and what members held then
         for level in own:
             after = level[along]
+            now = plan.held(pattern)
             for group in _split(members, [after, *still_apart]):
                 blocks = _split(group, [before])
-                if len(blocks) > 1 and not plan.merge(blocks, pattern):
+                parts = None
+                if early and levels_below:
+                    below, held = levels_below[-1]
+                    parts = Parts([_split(block, [below]) for block in blocks], held)
+                if len(blocks) > 1 and not plan.merge(blocks, pattern, parts):
                     return False
+            levels_below.append((before, now))
             before = after
     return True
 

@@ -1,7 +1,8 @@
 """Messages between the members of a group by which partial sums are merged, and about when they arrive.
 
 NPUs form blocks, all members of which hold the sum of the block. Blocks merge: whoever is next to a member of each of
-the others gets their sums and adds them up; the others get a copy of the result.
+the others gets their sums and adds them up; the others get a copy of the result. While blocks are put together, links
+that are not needed for it may carry the sums of their parts to those who would else wait for many blocks at once.
 
 A device holds one sum of a chunk, and sends what it holds when it sends. So no sum may pass through an NPU as it is,
 and none may come in before all has been sent that must not contain it (see :mod:`pccl.algorithm.apart`).
@@ -100,6 +101,20 @@ class Message(NamedTuple):
     reduce: bool  # whether it is added to what the receiver holds
 
 
+class Held(NamedTuple):
+    """What members held at one time, by member: since when, and the row that brought it."""
+
+    since: Ints
+    row: Ints
+
+
+class Parts(NamedTuple):
+    """What blocks were put together from."""
+
+    of_block: list[list[Ints]]  # members by part, per block
+    held: Held  # what they held then
+
+
 class Merging:
     """Messages of one or several patterns, each of them for some chunks, that share the links.
 
@@ -126,29 +141,74 @@ class Merging:
 
     # --- blocks of members that hold the same -------------------------------------------------------------------------
 
-    def merge(self, blocks: list[Ints], pattern: int = 0) -> bool:
-        """Let all members of some blocks have the sum of all; returns whether that can be."""
+    def held(self, pattern: int = 0) -> Held:
+        """What members hold now."""
+        return Held(self.ready[pattern].copy(), self._last[pattern].copy())
+
+    def merge(self, blocks: list[Ints], pattern: int = 0, parts: Parts | None = None) -> bool:
+        """Let all members of some blocks have the sum of all; returns whether that can be.
+
+        Where it is said which parts blocks were put together from, some members get the sums of parts before.
+        """
         members = np.concatenate(blocks)
-        informed = self.inform(members, blocks, pattern)
+        informed = self.inform(members, blocks, pattern, parts)
         return bool(informed) and self._copy(pattern, members, informed)
 
-    def inform(self, who: Ints, blocks: list[Ints], pattern: int) -> set[int]:
+    def inform(
+        self, who: Ints, blocks: list[Ints], pattern: int, parts: Parts | None = None
+    ) -> set[int]:
         """Let some members of blocks have the sum of all; returns those who can: they are next to all other blocks."""
-        held_since = self.ready[pattern].copy()
-        brought = self._last[pattern].copy()
+        held = self.held(pattern)
         partners = {}
         for block, members in enumerate(blocks):
             for member in members[np.isin(members, who)].tolist():
-                found = self._partners(member, block, blocks, held_since, pattern)
+                found = self._partners(member, block, blocks, held.since, pattern)
                 if found is not None:
                     partners[member] = found
+        early = 0 if parts is None else self._send_parts(parts, blocks, partners, held, pattern)
         # All begin with the next block, so that nobody gets everything at once.
-        for turn in range(len(blocks) - 1):
+        for turn in range(early, len(blocks) - 1):
             for member, senders in partners.items():
                 sender = senders[turn]
-                since = int(held_since[sender])
-                self._send(pattern, sender, member, True, since, int(brought[sender]))
+                since = int(held.since[sender])
+                self._send(pattern, sender, member, True, since, int(held.row[sender]))
         return set(partners)
+
+    def _send_parts(
+        self,
+        parts: Parts,
+        blocks: list[Ints],
+        partners: dict[int, list[int]],
+        held: Held,
+        pattern: int,
+    ) -> int:
+        """Send the sums of parts while blocks are put together; returns of how many next blocks everybody gets them."""
+        early = self._num_early(parts, partners, held)
+        block_of = {member: block for block, who in enumerate(blocks) for member in who.tolist()}
+        sends = []
+        for member in partners:
+            for turn in range(1, early + 1):
+                block = (block_of[member] + turn) % len(blocks)
+                for number, part in enumerate(parts.of_block[block]):
+                    near = part[self.ways.is_open[part, member]]
+                    if not len(near):
+                        return 0
+                    sends.append((turn, number, int(near[member % len(near)]), member))
+        for _, _, sender, member in sorted(sends):
+            since = int(parts.held.since[sender])
+            self._send(pattern, sender, member, True, since, int(parts.held.row[sender]))
+        return early
+
+    def _num_early(self, parts: Parts, partners: dict[int, list[int]], held: Held) -> int:
+        """For how many blocks links have time to carry their parts before the sum of the first block can be there."""
+        most_parts = max(len(of_one) for of_one in parts.of_block)
+        found = []
+        for member, senders in partners.items():
+            first = senders[0]
+            time = int(held.since[first] - parts.held.since[first])
+            hold = max(self.ways.hold[link] for link in self.ways.links[first][member])
+            found.append(min(time // max(hold * most_parts, 1), len(senders)))
+        return min(found, default=0)
 
     def _partners(
         self, member: int, block: int, blocks: list[Ints], held_since: Ints, pattern: int
