@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import pccl
 from pccl.topology import parse_topology
 
-MACHINES = ("dgx1", "a100:2", "h100:4", "switch:8", "torus:4x4", "mesh:4x4", "hypercube:4")
+MACHINES = (
+    "dgx1", "a100:2", "h100:4", "dgx2:2", "ndv2:2", "mi250:2", "switch:8", "torus:4x4", "mesh:4x4", "hypercube:4",
+)  # fmt: skip
 KINDS = (pccl.AllGather, pccl.ReduceScatter, pccl.AllReduce, pccl.AllToAll)
 SIZES = ("1KiB", "16KiB", "256KiB", "4MiB", "64MiB", "1GiB")
 
