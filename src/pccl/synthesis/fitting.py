@@ -35,6 +35,8 @@ from pccl.topology.parts import SWITCH
 KEPT = 1.02
 # A plan that suits all runtimes may take so many times as long as the best.
 TOLERATED = 1.05
+# What is as fast as a scheme may take so many times as long in a runtime as planned; export says so from there on.
+ALLOWED = 1.1
 # A scheme that is so many times as fast is taken even if some runtime cannot take it.
 MUCH_FASTER = 1.25
 # Of the effort: for a second search, if nobody has named a runtime.
@@ -156,7 +158,7 @@ class Fitting:
         for _, schedule in sorted(search.best_of.items()):
             if schedule.duration <= known.algorithm.duration:
                 algorithm = schedule.algorithm()
-                if self._is_taken(algorithm, asked, TOLERATED * schedule.duration):
+                if self._is_taken(algorithm, asked, ALLOWED * schedule.duration):
                     return Judgement(algorithm, str(schedule.origin), schedule.duration)
         return None
 
