@@ -11,7 +11,7 @@ from pccl.bounds import lower_bound
 from pccl.schemes import SCHEMES
 from pccl.settings import Settings
 from pccl.synthesis import known
-from pccl.synthesis.known import Schemes, relays_of
+from pccl.synthesis.known import Schemes, beats_trees, relays_of
 from pccl.synthesis.search import Search
 from pccl.topology import parse_topology
 
@@ -135,3 +135,24 @@ def test_what_takes_least_is_tried_first():
     at_once = [parts[0].pieces for scheme, parts in tries if not scheme.pipelined]
     assert at_once == sorted(at_once)
     assert {parts[0].whole for scheme, parts in tries if scheme.exchanges} == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("collective", "is_beaten"),
+    [
+        # Everyone is next to everyone: once through the switch, and not there and back again.
+        (pccl.AllReduce("1KiB"), True),
+        (pccl.AllReduce("1GB"), False),
+        (pccl.ReduceScatter("1KiB"), False),
+    ],
+)
+def test_exchanges_may_beat_all_trees(collective, is_beaten):
+    search = Search.of(parse_topology("switch:8"), [collective], Settings(), lambda *_: None, None)
+    assert beats_trees(search) == is_beaten
+
+
+def test_a_search_that_is_beaten_tries_one_thing():
+    search = Search.of(DGX1, [pccl.AllReduce("64KiB")], Settings(), lambda *_: None, None)
+    search.is_beaten = True
+    search.run()
+    assert len(search.tried) == 1

@@ -6,7 +6,7 @@ import numpy as np
 
 import pccl
 from pccl.collective import compile_conditions
-from pccl.synthesis.roots import Root, find_roots
+from pccl.synthesis.roots import Root, find_roots, least_along_trees
 from pccl.synthesis.zones import zones_of
 
 LINE = pccl.topology.line(5, bandwidth="1GB/s", latency="1us")
@@ -39,3 +39,18 @@ def test_where_destinations_lead_nowhere_sums_are_collected_on_the_way():
     total = pccl.Custom([pccl.Condition([0, 1], [3, 4], "1kB", reduces=True)])
     assert roots(topology, total, Root.IN_TURN) == [2]
     pccl.verify(pccl.synthesize(topology, total))
+
+
+def test_sums_go_to_the_middle_and_back_however_they_are_cut():
+    """Two links of 1 us there and two back, a byte of a nanosecond over each."""
+    collective = pccl.AllReduce("5kB", chunks=1)
+    conditions = compile_conditions(LINE, [collective])
+    zones = zones_of(LINE, [collective], np.array([False]))
+    assert least_along_trees(LINE, conditions, zones) == 4 * 1_001_000
+
+
+def test_what_is_no_sum_goes_nowhere_first():
+    collective = pccl.AllGather("5kB", chunks=1)
+    conditions = compile_conditions(LINE, [collective])
+    zones = zones_of(LINE, [collective], np.array([False]))
+    assert least_along_trees(LINE, conditions, zones) == 0

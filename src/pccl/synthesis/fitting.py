@@ -23,7 +23,7 @@ from pccl.errors import InfeasibleError, PcclError
 from pccl.settings import Settings
 from pccl.synthesis.chunking import cut, pieces_of
 from pccl.synthesis.incumbent import Entry, Log
-from pccl.synthesis.known import Known, Schemes
+from pccl.synthesis.known import Known, Schemes, beats_trees
 from pccl.synthesis.problem import Progress
 from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.search import Search
@@ -117,6 +117,7 @@ class Fitting:
 
     def _for_all(self) -> Plan:
         search = self._search(self.topology, self.collectives)
+        search.is_beaten = beats_trees(search)
         best = search.run()
         bound = search.proven_bound()
         asked = [target for target in TARGETS.values() if target.limited]

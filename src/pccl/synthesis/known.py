@@ -13,14 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pccl.algorithm import Algorithm, Bound
-from pccl.collective import Collective
+from pccl.collective import Collective, compile_conditions
 from pccl.errors import PcclError
 from pccl.schemes import SCHEMES, Scheme
 from pccl.schemes.registry import MOST_TRANSFERS
 from pccl.synthesis.chunking import cut, pieces_of
 from pccl.synthesis.neighbours import SAME
+from pccl.synthesis.roots import least_along_trees
 from pccl.synthesis.search import WORTH_A_RELAY, Search
-from pccl.synthesis.zones import members_of
+from pccl.synthesis.zones import members_of, zones_of
 from pccl.topology import Topology
 
 # A transfer of a scheme takes as long as so many links that a search looks at.
@@ -119,6 +120,32 @@ class Schemes:
             return None
         self.left -= transfers
         return algorithm
+
+
+def beats_trees(search: Search) -> bool:
+    """Whether an exchange of partial sums takes less than all that a search looks for.
+
+    Its sums are collected at one device each, and spread from there.
+    """
+    if len(search.collectives) > 1 or not _may_be(search):
+        return False
+    shares = cut(search.collectives, 1)
+    conditions = compile_conditions(search.topology, shares)
+    zones = zones_of(search.topology, shares, search.confined)
+    least = least_along_trees(search.topology, conditions, zones)
+    if least == 0 or search.bound_of_any_cut.value >= least:
+        return False
+    exchanges = [one for one in _tries(search.collectives, shares) if one.scheme.exchanges]
+    return any(_takes_less(search, one, least) for one in exchanges)
+
+
+def _takes_less(search: Search, one: Try, duration: int) -> bool:
+    try:
+        one.scheme.check(search.topology, one.parts)
+        found, _ = one.scheme.try_for(search.topology, one.parts, duration)
+    except PcclError:
+        return False
+    return found is not None and not relays_of(search.topology, found)
 
 
 def _tries(collectives: Sequence[Collective], ours: Sequence[Collective]) -> list[Try]:

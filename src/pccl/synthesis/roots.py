@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -83,6 +84,17 @@ def _midway(
     return root
 
 
+def least_along_trees(topology: Topology, conditions: Conditions, zones: Zones) -> int:
+    """Picoseconds before the last byte of any sum can be where it must if all sums are collected at one device each.
+
+    However data are cut, it has to go there, and on from there.
+    """
+    single_bytes = replace(conditions, bytes=np.ones(len(conditions), np.int64))
+    middles = _Middles(topology, single_bytes, zones, reach=1.0)
+    times = [middles.time_of(chunk) for chunk in _shared_sums(conditions)[:1].tolist()]
+    return max(times, default=0)
+
+
 class Candidates(NamedTuple):
     """Where trees may begin: those of a chunk at device[first[c] : first[c + 1]], where c is its `choice`."""
 
@@ -141,17 +153,24 @@ class _Middles:
         zone = int(self.zone[chunk])
         members = sources.tobytes(), destinations.tobytes(), zone
         if members not in self.known:
-            # The way from the farthest contributor, and the way to the farthest destination.
-            before = _times(self.there, sources).max(axis=0)
-            after = _times(self.back, destinations).max(axis=0)
-            # A sum with what is never would wrap round.
-            is_joined = np.maximum(before, after) < NEVER
-            total = np.where(is_joined, before + after, NEVER)
-            may_collect = self.able & self.allowed[zone]
-            total[~may_collect] = NEVER
+            total = self._there_and_back(chunk)
             near = total <= self.reach * total.min()
             self.known[members] = np.flatnonzero(near).astype(np.int32)
         return self.known[members]
+
+    def time_of(self, chunk: int) -> int:
+        """Picoseconds that the sum takes by way of the best of them."""
+        return int(self._there_and_back(chunk).min()) * self.there.unit
+
+    def _there_and_back(self, chunk: int) -> Ints:
+        """Per device: the way from the farthest contributor, and the way to the farthest destination."""
+        before = _times(self.there, self.conditions.sources(chunk)).max(axis=0)
+        after = _times(self.back, self.conditions.destinations(chunk)).max(axis=0)
+        # A sum with what is never would wrap round.
+        is_joined = np.maximum(before, after) < NEVER
+        total = np.where(is_joined, before + after, NEVER)
+        total[~(self.able & self.allowed[int(self.zone[chunk])])] = NEVER
+        return total
 
 
 def _times(net: Network, devices: Indices) -> Ints:

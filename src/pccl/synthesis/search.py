@@ -28,7 +28,7 @@ from pccl.synthesis.budget import TWO_PHASES, WORKERS, Budget, Enough, effort_of
 from pccl.synthesis.chunking import cut, numbers_of_chunks, pieces_of
 from pccl.synthesis.improve import AS_IT_IS, IMPROVEMENTS, Aim, Improvement, Timing, retimed
 from pccl.synthesis.incumbent import WORTHWHILE, Incumbent, Log
-from pccl.synthesis.methods import METHODS, POLISH, Method
+from pccl.synthesis.methods import METHODS, Method, cost_of
 from pccl.synthesis.methods.choice import Choice
 from pccl.synthesis.neighbours import (
     Class,
@@ -82,6 +82,9 @@ class Search:
     best_of: dict[int, Schedule] = field(default_factory=dict)  # per number of chunks
     variations: int = 0  # of the best, so far: each gets a seed of its own
     stalled: bool = False  # whether the last of them gained nothing
+    is_beaten: bool = (
+        False  # whether what we do not look for is known to take less than all we may find
+    )
 
     @classmethod
     def of(
@@ -134,7 +137,7 @@ class Search:
         known = best.problem.known_bound
         if not self.incumbent.any_number_of_chunks:
             return self.incumbent.raise_bound(known)
-        bound = self.incumbent.raise_bound(self._bound_of_any_cut)
+        bound = self.incumbent.raise_bound(self.bound_of_any_cut)
         if not known.whole_chunks and not np.any(self.topology.overhead):
             bound = self.incumbent.raise_bound(known)
         good = best.duration <= bound.value * (1 + self.budget.effort.gap)
@@ -143,7 +146,8 @@ class Search:
         return self.incumbent.raise_bound(lower_bound(self.topology, *self.collectives))
 
     @cached_property
-    def _bound_of_any_cut(self) -> Bound:
+    def bound_of_any_cut(self) -> Bound:
+        """A quick bound, however data are cut where that is left open."""
         return lower_bound(self.topology, *self.collectives, quick=True)
 
     # --- the number of chunks, and the methods that promise most ------------------------------------------------------
@@ -160,9 +164,9 @@ class Search:
         """The problem for each promising number of chunks, as long as more chunks gain time."""
         options = self._numbers_of_chunks()
         if self.incumbent.any_number_of_chunks and self.budget.effort.work:
-            self.incumbent.raise_bound(self._bound_of_any_cut)
+            self.incumbent.raise_bound(self.bound_of_any_cut)
         if len(options) > 1:
-            self.incumbent.bound_of_any_cut = self._bound_of_any_cut
+            self.incumbent.bound_of_any_cut = self.bound_of_any_cut
         worse = 0
         before = None
         for chunks in options:
@@ -170,7 +174,7 @@ class Search:
             if self.incumbent.schedule is not None:
                 # For each number of chunks there are about four attempts.
                 enough = SHARE_OF_CHUNKING * self.budget.allowed
-                if self.budget.spent + 4 * _cost(problem) > enough:
+                if self.budget.spent + 4 * cost_of(problem) > enough:
                     return
             yield problem
             worse += 1
@@ -191,9 +195,8 @@ class Search:
         return problem
 
     def _allow_for(self, problem: Problem) -> None:
-        self.budget.allowed = self.budget.effort.work
-        if problem.collects_and_spreads:
-            self.budget.allowed *= TWO_PHASES
+        phases = TWO_PHASES if problem.collects_and_spreads else 1.0
+        self.budget.allowed = phases * self.budget.effort.work
 
     def _pose(self, collectives: tuple[Collective, ...], confined: Bools) -> Problem:
         conditions = compile_conditions(self.topology, collectives)
@@ -246,7 +249,7 @@ class Search:
         for improvement in mending:
             attempts = [self._improving(improvement, schedule) for schedule in contenders]
             self._try_all(attempts, problem)
-        self._repeat(self._vary_best, self.budget.effort.patience, _cost(problem))
+        self._repeat(self._vary_best, self.budget.effort.patience, cost_of(problem))
 
     def _improvements(self) -> list[Improvement]:
         problem = self.incumbent.best.problem
@@ -259,7 +262,7 @@ class Search:
             best = self.incumbent.best
             fewer = max((count for count in self.best_of if count < self._pieces(best)), default=0)
             found = self.best_of.get(fewer)
-            if found is None or not self.budget.affords(_cost(found.problem)):
+            if found is None or not self.budget.affords(cost_of(found.problem)):
                 break
             if found.duration > MENDABLE * best.duration:
                 break
@@ -279,7 +282,7 @@ class Search:
                 break
             found = self.best_of.get(options[0])
             problem = self._problem(options[0]) if found is None else found.problem
-            if not self.budget.affords(_cost(problem)):
+            if not self.budget.affords(cost_of(problem)):
                 break
             if found is None:
                 (found,) = self._try([self._attempt(problem, best.origin.method)])
@@ -408,7 +411,7 @@ class Search:
         """Make attempts as long as there is something to gain, with a share of the effort; returns what they found."""
         found: list[Schedule] = []
         for low in range(0, len(attempts), WORKERS):
-            if self._good_enough() or not self.budget.affords(_cost(problem), share):
+            if self._good_enough() or not self.budget.affords(cost_of(problem), share):
                 break
             found += self._try(attempts[low : low + WORKERS])
         return found
@@ -466,12 +469,14 @@ class Search:
 
     def _cheap(self, problem: Problem) -> bool:
         """Whether one more attempt takes next to no time; then it is made even if there is little to gain."""
-        return _cost(problem) * CHEAP <= self.budget.effort.modest
+        return cost_of(problem) * CHEAP <= self.budget.effort.modest
 
     def _good_enough(self) -> bool:
         best = self.incumbent.schedule
         if best is None or not self.budget.effort.work:
             return False
+        if self.is_beaten:
+            return True
         any_cut = self.incumbent.bound_of_any_cut
         if any_cut is not None:
             return best.duration <= any_cut.value * (1 + self.budget.effort.gap)
@@ -494,9 +499,3 @@ class Search:
     def _stop_if_over(self) -> None:
         if self.incumbent.schedule is not None and self.budget.over():
             raise Enough
-
-
-def _cost(problem: Problem) -> int:
-    """About what one attempt takes, in links looked at: mostly the polish, which is twice the work for two phases."""
-    phases = 2 if problem.collects_and_spreads else 1
-    return POLISH * problem.transfers * phases

@@ -13,7 +13,7 @@ mirrored    sums spread as they were collected, backwards
 
 from __future__ import annotations
 
-from pccl.synthesis.methods.base import POLISH, Method, Orders
+from pccl.synthesis.methods.base import Method, Orders, cost_of
 from pccl.synthesis.methods.direct import Direct
 from pccl.synthesis.methods.earliest import EarliestArrival
 from pccl.synthesis.methods.flooding import Flooding
@@ -23,7 +23,6 @@ from pccl.synthesis.methods.mirrored import Mirrored
 
 __all__ = [
     "METHODS",
-    "POLISH",
     "Direct",
     "EarliestArrival",
     "Flooding",
@@ -32,6 +31,7 @@ __all__ = [
     "Mirrored",
     "Orders",
     "PriceGuided",
+    "cost_of",
 ]
 
 # Variants are tried in this order, where openings were not good enough.

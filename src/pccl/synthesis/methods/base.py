@@ -78,6 +78,12 @@ class Method(ABC):
         return ", ".join([self.name.replace("-", " "), *self.notes()])
 
 
+def cost_of(problem: Problem) -> int:
+    """About what one attempt takes, in links looked at: mostly the polish, which is twice the work for two phases."""
+    phases = 2 if problem.collects_and_spreads else 1
+    return POLISH * problem.transfers * phases
+
+
 class Placed(NamedTuple):
     """What placing the jobs of one phase comes to: their trees, job by job, and the links looked at."""
 
