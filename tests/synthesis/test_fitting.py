@@ -181,3 +181,15 @@ def test_more_chunks_of_ours_before_a_scheme() -> None:
     assert found.duration <= tree.duration
     assert found.collectives[0].pieces < tree.collectives[0].pieces
     assert found.provenance.method.partition(": ")[2] not in {scheme.name for scheme in SCHEMES}
+
+
+def test_who_has_had_enough_gets_what_there_is(monkeypatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    tried = searches(parse_topology("ring:4"), pccl.Broadcast("16MiB"))
+    search = tried._search(tried.topology, tried.collectives)
+    best = search.run()
+    monkeypatch.setattr(tried, "_searched", interrupted)
+    assert tried._near(search, 4, 2 * best.duration) is None
+    assert search.budget.over()

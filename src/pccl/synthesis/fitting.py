@@ -268,7 +268,12 @@ class Fitting:
         if best.duration * quick.value > most * best.problem.quick_bound.value:
             return None
         opening = search.best_of.get(pieces)
-        found = self._searched(self.topology, pieces, SHARE_OF_SECOND, opening)
+        try:
+            found = self._searched(self.topology, pieces, SHARE_OF_SECOND, opening)
+        except KeyboardInterrupt:
+            # The user has had enough, and there is a plan.
+            search.budget.interrupted = True
+            return None
         return found if found.duration <= most else None
 
     def _alternative(self, schedule: Schedule, asked: Sequence[Target]) -> Alternative:
