@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,8 @@ WORK_OF_TRANSFER = 5
 SHARE_OF_SCHEMES = 0.1
 # Transfers that may be tried anyway.
 FEWEST_TRANSFERS = 2_000_000
+# Numbers of chunks to try exchanges with where no search has found one.
+SOME_CHUNKS = (2, 4, 8)
 
 
 class Try(NamedTuple):
@@ -84,10 +87,11 @@ class Schemes:
         search = self.search
         if self.bound is None or not _may_be(search):
             return
-        pieces = _pieces(found.collectives)
-        for one in _tries(search.collectives, found.collectives):
+        ours = _pieces(found.collectives)
+        tries = _tries(search.collectives, found.collectives)
+        for one in chain(tries, self._with_more_chunks(self.bound)):
             # About as many transfers as ours has, if it is cut likewise.
-            expected = len(found.transfers) * _pieces(one.parts) // pieces
+            expected = len(found.transfers) * _pieces(one.parts) // ours
             if expected > self.left or self.duration <= self.bound.value or search.budget.over():
                 continue
             if not self._is_new(one):
@@ -95,6 +99,15 @@ class Schemes:
             algorithm = self._run(one)
             if algorithm is not None and _keeps_to_itself(search, algorithm, self.duration):
                 yield Known(one.scheme, algorithm)
+
+    def _with_more_chunks(self, bound: Bound) -> Iterator[Try]:
+        """Exchanges with more chunks, where no search has found how many are good and there is something to gain."""
+        search = self.search
+        enough = bound.value * (1 + search.budget.effort.gap)
+        for pieces in SOME_CHUNKS if search.is_beaten else ():
+            for one in _tries(search.collectives, cut(search.collectives, pieces)):
+                if one.scheme.exchanges and self.duration > enough:
+                    yield one
 
     def _is_new(self, one: Try) -> bool:
         is_new = one not in self.tried and one.scheme.name not in self.unsuited
