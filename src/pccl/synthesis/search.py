@@ -321,8 +321,7 @@ class Search:
         classes = classes_of(best.problem)
         self.incumbent.settle(served_in_turn(best, classes))
         if self.budget.effort.work and are_several(classes) and not self.topology.limited:
-            alone = side_by_side(*self._found_alone(classes))
-            alone = served_in_turn(alone, classes)
+            alone = served_in_turn(side_by_side(*self._found_alone(classes)), classes)
             if is_better(alone, self.incumbent.best, classes):
                 self.incumbent.settle(alone)
 
