@@ -6,10 +6,12 @@ might have no room for it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from pccl._lazy import load_target
+from pccl.errors import PcclError
 from pccl.units import Picoseconds
 
 __all__ = ["TARGETS", "Target"]
@@ -49,8 +51,11 @@ class Target:
         return found
 
     def filled_by(self, algorithm: Any) -> float:
-        """About which share of its room an algorithm takes; 0 if nobody knows."""
-        found: float = load_target(self.fill)(algorithm) if self.fill else 0.0
+        """About which share of its room an algorithm takes; 0 if nobody knows, or if it cannot take it at all."""
+        found = 0.0
+        if self.fill:
+            with suppress(PcclError):
+                found = load_target(self.fill)(algorithm)
         return found
 
 

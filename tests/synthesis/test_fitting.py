@@ -15,7 +15,7 @@ from pccl.settings import Settings
 from pccl.synthesis import fitting
 from pccl.synthesis.known import Known
 from pccl.targets import TARGETS, Target
-from pccl.topology import parse_topology
+from pccl.topology import Link, Switch, Topology, parse_topology
 
 MULTIPLIES = "switch:4,bandwidth=1GB/s,latency=0ns,multicast=yes,reduce=yes"
 
@@ -166,6 +166,13 @@ def test_a_search_without_a_question_does_not_ask() -> None:
         "assert 'pccl.formats' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_no_runtime_can_take_is_planned_all_the_same() -> None:
+    """One byte for two NPUs, by way of a switch that adds: files have no place for shares that are empty."""
+    links = [Link(src, dst, "1GB/s", "0ns") for src, dst in ((0, 1), (1, 2), (2, 0))]
+    topology = Topology.from_links(2, links, switches=[Switch("adds", reduce=True)])
+    pccl.verify(pccl.synthesize(topology, pccl.AllGather("1B", chunks=1)))
 
 
 def test_an_unknown_target() -> None:
