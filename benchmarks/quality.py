@@ -28,6 +28,7 @@ from benchmarks.quality_page import LARGE_GAP, Result, lines, name_of, summary, 
 from pccl.bounds import tree_optimum
 from pccl.collective import Collective
 from pccl.topology import Topology, parse_topology
+from pccl.units import counted
 
 STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s, in picoseconds
 EVEN = {"bandwidth": "1GB/s", "latency": "0ns"}
@@ -285,7 +286,7 @@ def measure(workload: Workload, effort: str) -> Result:
         best_bound(topology, collectives, algorithm) / scale,
         seconds,
         algorithm.provenance.method.partition(": ")[2],
-        "" if collectives[0].chunks else f"{algorithm.collectives[0].chunks} chunks",
+        "" if collectives[0].chunks else counted(algorithm.collectives[0].pieces, "chunk"),
         goal,
         workload.most_gap,
         workload.over_trees,
