@@ -52,8 +52,10 @@ class Mirrored(Method):
         mirror = _Mirror(problem)
         low = -(-int(problem.quick_bound.value) // (problem.net.unit * mirror.tick))
         end = round(SLACK * low)
-        trees, room = mirror.begin(2 * end, self.seed)
-        left = tries = max(min(int(WORK / (WORK_OF_TRANSFER * trees.up.size)), MOST_TRIES), 2)
+        trees, room = mirror.begin(end, self.seed)
+        affordable = int(WORK / (WORK_OF_TRANSFER * trees.up.size))
+        tries = max(min(affordable, MOST_TRIES), 2)
+        left = tries
         found = []
         late = 0
         while left and not late and end >= low:
@@ -78,7 +80,9 @@ class Mirrored(Method):
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         """Why the method cannot solve this problem, if it cannot."""
-        topology, conditions, net = problem.topology, problem.conditions, problem.net
+        topology = problem.topology
+        conditions = problem.conditions
+        net = problem.net
         everybody = topology.num_devices
         if everybody > topology.num_npus or topology.limited:
             return "knows no switches"
@@ -122,7 +126,8 @@ class _Mirror:
         self.problem = problem
         self.moves = symmetries(problem.topology)
         net = problem.net
-        hold, travel = int(net.hold[0, 0]), int(net.travel[0, 0])
+        hold = int(net.hold[0, 0])
+        travel = int(net.travel[0, 0])
         self.ticks = 1 if travel == hold else TICKS
         self.tick = -(-hold // self.ticks)
         orbit, back = self._orbits()
@@ -131,13 +136,14 @@ class _Mirror:
             dst=net.dst.astype(np.int64),
             orbit=orbit,
             back=back,
-            root=int(np.argmin(self._hops.max(axis=1))),
+            root=int(np.argmin(self._distance.max(axis=1))),
             travel=-(-travel // self.tick),
             hold=self.ticks,
         )
 
     @cached_property
-    def _hops(self) -> Ints:
+    def _distance(self) -> Ints:
+        """[from, to]: the time of a chunk that is alone."""
         devices = np.arange(self.problem.topology.num_devices)
         return unloaded_times(self.problem.net, devices, np.zeros_like(devices))
 
@@ -163,7 +169,7 @@ class _Mirror:
         first, orbit = np.unique(self._arc_after.min(axis=0), return_inverse=True)
         return orbit.astype(np.int64), orbit[self._arc_back[first]].astype(np.int64)
 
-    def begin(self, last: int, seed: int) -> tuple[Growing, Room]:
+    def begin(self, end: int, seed: int) -> tuple[Growing, Room]:
         """Trees to begin with, and room to change them in."""
         devices = self.problem.topology.num_devices
         count = len(self.problem.conditions) // len(self.moves)
@@ -183,18 +189,18 @@ class _Mirror:
             ready=np.zeros((orbits, count * len(self.moves)), np.int64),
             count=np.zeros(orbits, np.int64),
             free=np.zeros(orbits, np.int64),
-            taken=np.zeros((orbits, last), np.bool_),
+            taken=np.zeros((orbits, end), np.bool_),
             sent=np.zeros(count * devices, np.int64),
             sorted=np.zeros(count, np.int64),
             random=random,
         )
         load = np.zeros(orbits, np.int64)
-        grow(self.grid, trees, self._hops[:, self.grid.root].copy(), load, random)
+        grow(self.grid, trees, self._distance[:, self.grid.root].copy(), load, random)
         return trees, room
 
     def dues(self, count: int, end: int) -> Ints:
         """When sums are to be complete: in turn, so that the first and the last take the time in all together."""
-        soonest = int(self._hops[:, self.grid.root].max()) * self.grid.travel
+        soonest = int(self._distance[:, self.grid.root].max()) * self.grid.travel
         soonest //= int(self.problem.net.travel[0, 0])
         return np.linspace(soonest, end - soonest, count).astype(np.int64)
 

@@ -10,8 +10,10 @@ from pccl._array_kernels import draw
 from pccl._arrays import Bits, Bools, Ints
 from pccl._kernels import kernel
 
-# Orbits that are late are looked at that many times as often as any.
-_LATE_FIRST = 3
+# One change in so many is made anywhere; the others are made to trees that are late.
+_ANYWHERE = 3
+# One in so many ends before it has come to a leaf.
+_STOPS = 5
 # How much more it counts that two orbits together take too long than that one is late.
 _TOGETHER = 3
 # One change in so many is one of turns.
@@ -65,18 +67,18 @@ def timed(grid: Grid, trees: Growing, room: Room, end: int) -> tuple[int, int]:
     """
     count, devices = trees.up.shape
     _prepare(grid, trees, room)
-    last = room.taken.shape[1]
-    left = count * (devices - 1)
+    transfers = count * (devices - 1)
     head = 0
     tail = 0
-    for now in range(last):
+    now = 0
+    while True:
         while head < tail:
             item = room.sent[head]
             if trees.start[item // devices, item % devices] + grid.travel > now:
                 break
             head += 1
             _arrive(grid, trees, room, item, now)
-        if head == left:
+        if head == transfers:
             break
         for orbit in range(len(grid.back)):
             if room.count[orbit] == 0 or room.free[orbit] > now:
@@ -86,11 +88,14 @@ def timed(grid: Grid, trees: Growing, room: Room, end: int) -> tuple[int, int]:
             room.count[orbit] -= 1
             item = room.ready[orbit, room.count[orbit]]
             trees.start[item // devices, item % devices] = now
-            room.taken[orbit, now] = True
+            # After the end there is nothing to run backwards.
+            if now < end:
+                room.taken[orbit, now] = True
             room.free[orbit] = now + grid.hold
             room.sent[tail] = item
             tail += 1
-    return _lateness(trees, room, end, head == left)
+        now += 1
+    return _lateness(trees, room, end)
 
 
 @kernel
@@ -100,7 +105,6 @@ def _prepare(grid: Grid, trees: Growing, room: Room) -> None:
     room.free[:] = 0
     room.taken[:] = False
     for tree in range(count):
-        trees.done[tree] = room.taken.shape[1]
         for device in range(devices):
             room.missing[tree, device] = room.children[tree, device]
             if device != grid.root and room.children[tree, device] == 0:
@@ -167,7 +171,7 @@ def _is_mirrored(grid: Grid, room: Room, orbit: int, now: int, end: int) -> bool
 
 
 @kernel
-def _lateness(trees: Growing, room: Room, end: int, complete: bool) -> tuple[int, int]:
+def _lateness(trees: Growing, room: Room, end: int) -> tuple[int, int]:
     count = len(trees.done)
     late = 0
     for tree in range(count):
@@ -177,14 +181,14 @@ def _lateness(trees: Growing, room: Room, end: int, complete: bool) -> tuple[int
             room.sorted[place] = room.sorted[place - 1]
             place -= 1
         room.sorted[place] = trees.done[tree]
-    together = 0 if complete else end
+    together = 0
     for tree in range((count + 1) // 2):
         together += max(room.sorted[tree] + room.sorted[count - 1 - tree] - end, 0) ** 2
     return late + _TOGETHER * together, together
 
 
 @kernel
-def grow(grid: Grid, trees: Growing, hops: Ints, load: Ints, random: Bits) -> None:
+def grow(grid: Grid, trees: Growing, distance: Ints, load: Ints, random: Bits) -> None:
     """Trees along shortest ways, over links that carry little in both directions."""
     count, devices = trees.up.shape
     for tree in range(count):
@@ -196,7 +200,7 @@ def grow(grid: Grid, trees: Growing, hops: Ints, load: Ints, random: Bits) -> No
             best = np.int64(-1)
             least = np.int64(0)
             for arc in range(grid.first[device], grid.first[device + 1]):
-                if hops[grid.dst[arc]] >= hops[device]:
+                if distance[grid.dst[arc]] >= distance[device]:
                     continue
                 orbit = grid.orbit[arc]
                 # Twice, and one at random, so that only ties are left to chance.
@@ -275,7 +279,7 @@ def _keep(best: Growing, trees: Growing) -> None:
 def _chosen(grid: Grid, trees: Growing, random: Bits) -> tuple[int, int]:
     """A device of a tree whose parent to change: on the way that makes a late tree late, or any."""
     count, devices = trees.up.shape
-    if draw(random, _LATE_FIRST) == 0:
+    if draw(random, _ANYWHERE) == 0:
         return draw(random, count), draw(random, devices)
     tree = np.int64(0)
     late = 0
@@ -293,7 +297,7 @@ def _chosen(grid: Grid, trees: Growing, random: Bits) -> tuple[int, int]:
                 continue
             if below < 0 or trees.start[tree, child] > trees.start[tree, below]:
                 below = child
-        if below < 0 or (device != grid.root and draw(random, 5) == 0):
+        if below < 0 or (device != grid.root and draw(random, _STOPS) == 0):
             break
         device = below
     return tree, device
