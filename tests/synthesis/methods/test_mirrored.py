@@ -64,7 +64,15 @@ def test_the_same_seed_finds_the_same():
 @settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from(
-        ["ring:5", "line:4", "mesh:2x3", "mesh:3x3", "torus:3x4", "hypercube:3", "fully-connected:4"]
+        [
+            "ring:5",
+            "line:4",
+            "mesh:2x3",
+            "mesh:3x3",
+            "torus:3x4",
+            "hypercube:3",
+            "fully-connected:4",
+        ]
     ),
     st.sampled_from(["2160B", "2160kB"]),
     st.integers(1, 3),
