@@ -54,6 +54,16 @@ def test_a_square_mesh_takes_two_steps_more_than_its_bound():
     assert algorithm.duration <= bound.value + 2 * 10**6
 
 
+def test_a_mesh_of_64_takes_a_step_more_than_its_bound(monkeypatch):
+    # Corners alone need 45: they send 63 times over two links, and the last of it has 14 to go.
+    monkeypatch.setattr(mirrored, "MOST_TRIES", 100_000)
+    algorithm = pccl.synthesize(
+        even(8, 8), pccl.AllReduce("64kB", chunks=1), method="mirrored", effort="fast"
+    )
+    pccl.verify(algorithm)
+    assert algorithm.duration == 46 * 10**6
+
+
 def test_the_same_seed_finds_the_same():
     problem = pose(even(4, 4), pccl.AllReduce("16kB", chunks=1))
     first, second = (Mirrored(seed=3).find(problem) for _ in range(2))

@@ -37,7 +37,10 @@ MOST_TRIES = 100_000
 SLACK = 1.12
 STEPS = 6
 # Ticks that a tree may be later after a try, at the beginning, as a share of those that a link is held for.
-HEAT = 1.0
+HEAT = 0.3
+# Tries for each transfer, and as a share of all, after which other trees are begun with.
+PATIENCE = 10
+PART = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -52,21 +55,25 @@ class Mirrored(Method):
         mirror = _Mirror(problem)
         low = -(-int(problem.quick_bound.value) // (problem.net.unit * mirror.tick))
         end = round(SLACK * low)
-        trees, room = mirror.begin(end, self.seed)
+        room = mirror.room(end, self.seed)
+        trees = mirror.grown(room)
         affordable = int(WORK / (WORK_OF_TRANSFER * trees.up.size))
         tries = max(min(affordable, MOST_TRIES), 2)
+        patience = max(PATIENCE * trees.up.size, round(PART * tries))
         left = tries
         found = []
-        late = 0
-        while left and not late and end >= low:
+        while left > 0 and end >= low:
             trees.due[:] = trees.turn[:] = mirror.dues(len(trees.due), end)
             best = mirror.copy_of(trees)
             heat = (HEAT * mirror.grid.hold) ** 2
-            # Half of what is left: if it does not do, there is no use in asking for less time.
-            late, spent = annealed(mirror.grid, trees, best, room, end, 1 + left // 2, heat)
+            late, spent = annealed(mirror.grid, trees, best, room, end, min(left, patience), heat)
             found.append(mirror.schedule(best, end, Origin(self)))
             left -= spent
-            end -= max((end - low) // STEPS, 1)
+            if late:
+                # Others may do: how far trees come depends on those to begin with.
+                trees = mirror.grown(room)
+            else:
+                end -= max((end - low) // STEPS, 1)
             problem.progress(tries - left, tries, str(self))
         # Of those that take as long, the last: less of it is late.
         best_found = min(reversed(found), key=lambda schedule: schedule.duration)
@@ -169,20 +176,17 @@ class _Mirror:
         first, orbit = np.unique(self._arc_after.min(axis=0), return_inverse=True)
         return orbit.astype(np.int64), orbit[self._arc_back[first]].astype(np.int64)
 
-    def begin(self, end: int, seed: int) -> tuple[Growing, Room]:
-        """Trees to begin with, and room to change them in."""
+    @property
+    def _count(self) -> int:
+        """How many trees there are."""
+        return len(self.problem.conditions) // len(self.moves)
+
+    def room(self, end: int, seed: int) -> Room:
+        """Room to change trees in that are to take this time, and a generator for what is left to chance."""
+        count = self._count
         devices = self.problem.topology.num_devices
-        count = len(self.problem.conditions) // len(self.moves)
-        trees = Growing(
-            np.zeros((count, devices), np.int64),
-            np.zeros((count, devices), np.int64),
-            np.zeros(count, np.int64),
-            np.zeros(count, np.int64),
-            np.zeros(count, np.int64),
-        )
         orbits = len(self.grid.back)
-        random = np.random.default_rng(seed).integers(1, 2**63, 1, dtype=np.uint64)
-        room = Room(
+        return Room(
             children=np.zeros((count, devices), np.int64),
             missing=np.zeros((count, devices), np.int64),
             due=np.zeros((count, devices), np.int64),
@@ -192,11 +196,23 @@ class _Mirror:
             taken=np.zeros((orbits, end), np.bool_),
             sent=np.zeros(count * devices, np.int64),
             sorted=np.zeros(count, np.int64),
-            random=random,
+            random=np.random.default_rng(seed).integers(1, 2**63, 1, dtype=np.uint64),
         )
-        load = np.zeros(orbits, np.int64)
-        grow(self.grid, trees, self._distance[:, self.grid.root].copy(), load, random)
-        return trees, room
+
+    def grown(self, room: Room) -> Growing:
+        """Trees to begin with, others each time."""
+        count = self._count
+        devices = self.problem.topology.num_devices
+        trees = Growing(
+            up=np.zeros((count, devices), np.int64),
+            start=np.zeros((count, devices), np.int64),
+            done=np.zeros(count, np.int64),
+            due=np.zeros(count, np.int64),
+            turn=np.zeros(count, np.int64),
+        )
+        load = np.zeros(len(self.grid.back), np.int64)
+        grow(self.grid, trees, self._distance[:, self.grid.root].copy(), load, room.random)
+        return trees
 
     def dues(self, count: int, end: int) -> Ints:
         """When sums are to be complete: in turn, so that the first and the last take the time in all together."""

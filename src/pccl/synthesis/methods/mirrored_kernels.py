@@ -14,7 +14,7 @@ from pccl._kernels import kernel
 _ANYWHERE = 3
 # One in so many ends before it has come to a leaf.
 _STOPS = 5
-# How much more it counts that two orbits together take too long than that one is late.
+# How much more it counts that two trees together take too long than that one is late.
 _TOGETHER = 3
 # One change in so many is one of turns.
 _TURNS = 10
@@ -63,7 +63,7 @@ class Room(NamedTuple):
 def timed(grid: Grid, trees: Growing, room: Room, end: int) -> tuple[int, int]:
     """Start what is most urgent whenever a link is free, also for what runs over it backwards from the end.
 
-    Returns by how much trees are late, squared and added up, and whether any two of them are together.
+    Returns how much of it is late, and by how much trees are two by two, squared and added up.
     """
     count, devices = trees.up.shape
     _prepare(grid, trees, room)
@@ -95,7 +95,7 @@ def timed(grid: Grid, trees: Growing, room: Room, end: int) -> tuple[int, int]:
             room.sent[tail] = item
             tail += 1
         now += 1
-    return _lateness(trees, room, end)
+    return _lateness(grid, trees, room, end)
 
 
 @kernel
@@ -171,11 +171,13 @@ def _is_mirrored(grid: Grid, room: Room, orbit: int, now: int, end: int) -> bool
 
 
 @kernel
-def _lateness(trees: Growing, room: Room, end: int) -> tuple[int, int]:
+def _lateness(grid: Grid, trees: Growing, room: Room, end: int) -> tuple[int, int]:
     count = len(trees.done)
     late = 0
     for tree in range(count):
-        late += max(trees.done[tree] - trees.due[tree], 0) ** 2
+        late += max(trees.done[tree] - trees.due[tree], 0) ** 2 + _late_on_the_way(
+            grid, trees, room, tree
+        )
         place = tree
         while place > 0 and room.sorted[place - 1] > trees.done[tree]:
             room.sorted[place] = room.sorted[place - 1]
@@ -185,6 +187,21 @@ def _lateness(trees: Growing, room: Room, end: int) -> tuple[int, int]:
     for tree in range((count + 1) // 2):
         together += max(room.sorted[tree] + room.sorted[count - 1 - tree] - end, 0) ** 2
     return late + _TOGETHER * together, together
+
+
+@kernel
+def _late_on_the_way(grid: Grid, trees: Growing, room: Room, tree: int) -> int:
+    """By how much transfers start too late for a tree to be in time.
+
+    Of trees that are late by the same time, the one with fewer such transfers is nearer to being in time.
+    """
+    late = 0
+    # Transfers go in the order of what is due for its turn.
+    early = trees.due[tree] - trees.turn[tree]
+    for device in range(trees.up.shape[1]):
+        if device != grid.root:
+            late += max(trees.start[tree, device] - room.due[tree, device] - early, 0)
+    return late * grid.hold
 
 
 @kernel
