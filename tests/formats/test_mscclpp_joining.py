@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import pccl
 from pccl.formats.lowering import Program, lower, lowered_time
-from pccl.formats.mscclpp import batches as joining
-from pccl.formats.mscclpp.batches import MOST_TOGETHER, Batches, single
+from pccl.formats.mscclpp import joining
+from pccl.formats.mscclpp.batches import Batches, single
+from pccl.formats.mscclpp.joining import MOST_TOGETHER, Joining
 from pccl.formats.mscclpp.schedule import _costs, _load
 from pccl.topology import parse_topology
 from tests import strategies
@@ -31,7 +32,7 @@ def planned(topology: str, collective: pccl.Collective) -> pccl.Algorithm:
 
 def test_nothing_is_joined_where_there_is_room() -> None:
     _, singles, load = prepared(planned("ring:4", pccl.AllReduce("4MiB", chunks=4)))
-    assert singles.joined(load, load).messages == [
+    assert Joining(singles, load).within(load).messages == [
         [i] for i in np.argsort(singles.position[: len(singles)])
     ]
 
@@ -39,7 +40,7 @@ def test_nothing_is_joined_where_there_is_room() -> None:
 def test_a_row_of_messages_becomes_batches() -> None:
     """All that NPU 0 sends to its only neighbour, in the order in which it is sent."""
     _, singles, load = prepared(planned("line:2", pccl.Broadcast("1MiB", chunks=40)))
-    batches = singles.joined(load, np.zeros(2, np.int64))
+    batches = Joining(singles, load).within(np.zeros(2, np.int64))
     assert len(batches) == 3
     assert max(map(len, batches.messages)) == MOST_TOGETHER
     assert [*chain.from_iterable(batches.messages)] == np.argsort(
@@ -52,7 +53,7 @@ def test_those_that_lose_least_come_first(kind: type[pccl.Collective]) -> None:
     """A tenth of the operations can be saved with next to no loss of time."""
     algorithm = planned("mesh:3x3", kind("9MiB", chunks=8))
     program, singles, load = prepared(algorithm)
-    batches = singles.joined(load, load * 9 // 10)
+    batches = Joining(singles, load).within(load * 9 // 10)
     assert len(batches) < len(singles)
     assert np.all(_load(program, batches, _costs(batches)) <= load * 9 // 10)
     assert lowered_time(algorithm, batch=batches.batch_of) <= 1.01 * algorithm.duration
@@ -63,7 +64,7 @@ def test_only_ranks_without_room_join() -> None:
     _, singles, load = prepared(algorithm)
     room = load.copy()
     room[4] = 0  # the one in the middle
-    batches = singles.joined(load, room)
+    batches = Joining(singles, load).within(room)
     together = [len(batch) > 1 for batch in batches.messages]
     in_the_middle = (batches.src == 4) | (batches.dst == 4)
     assert np.any(together)
@@ -82,7 +83,7 @@ def test_what_is_delayed_in_two_ways_is_delayed_once(monkeypatch: pytest.MonkeyP
 
     join = joining.join
     monkeypatch.setattr(joining, "join", watched)
-    singles.joined(load, load * 2 // 5)
+    Joining(singles, load).within(load * 2 // 5)
     # One after another they would take no longer than this.
     travel = np.sum(singles.time[len(singles) : 2 * len(singles)] - singles.time[: len(singles)])
     assert algorithm.duration <= ends[0] <= travel
@@ -95,7 +96,7 @@ def test_batches_of_anything(problem, share: float) -> None:
     algorithm = strategies.synthesized(problem, effort="fast")
     program, singles, load = prepared(algorithm)
     # This raises if something waits in a circle.
-    batches = singles.joined(load, (share * load).astype(np.int64))
+    batches = Joining(singles, load).within((share * load).astype(np.int64))
     assert sorted(chain.from_iterable(batches.messages)) == [*range(len(singles))]
     sent = {}
     for i in np.argsort(singles.position[: len(singles)]).tolist():

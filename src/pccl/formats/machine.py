@@ -228,7 +228,8 @@ class Memory:
         found = []
         for cell in range(cells.start, cells.stop):
             writer, when = self._writer[cell]
-            if when > clock[writer]:
+            # Nearly all that is read has been there from the beginning.
+            if when >= 0 and when > clock[writer]:
                 found.append(Conflict(cell, writer, when, "writes"))
             self._readers[cell].append(access)
         return found
@@ -240,7 +241,7 @@ class Memory:
         found = []
         for cell in range(cells.start, cells.stop):
             writer, when = self._writer[cell]
-            if when > clock[writer]:
+            if when >= 0 and when > clock[writer]:
                 found.append(Conflict(cell, writer, when, "writes"))
             for reader, when in self._readers[cell]:
                 # What an event reads itself, it reads before it writes.

@@ -2,6 +2,7 @@
 
 writer         algorithms as plans in files
 batches        what is sent and received together, and in which order
+joining        single messages joined where there is no room for each
 schedule       batches as threadblocks, and streams between them
 resources      places, channels and semaphores, by number
 assembly       the operations of threadblocks

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints, inverse, offsets_by_owner
+from pccl._arrays import Bools, Ints, inverse
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.ordering import sorted_events
-from pccl.formats.mscclpp.joining_kernels import NONE, Late, Room, Runs, Scratch, Waits, join
-
-# Messages that share a signal, at most.
-MOST_TOGETHER = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,97 +82,6 @@ class Batches:
         answered: Bools = self.port & (self.followers[: len(self)] > 0)
         return answered
 
-    def joined(self, load: Ints, room: Ints) -> Batches:
-        """Single messages with their neighbours, as few as possible, where ranks have a greater load than room."""
-        count = len(self)
-        copies = len(self.time) - 2 * count
-        runs = self._runs(load, room)
-        # In the order in which they are sent.
-        order = np.argsort(self.position[:count])
-        _, first, inverse_of = np.unique(runs[order], return_index=True, return_inverse=True)
-        batch_of = np.empty(count, np.int64)
-        batch_of[order] = inverse(np.argsort(first))[inverse_of]
-        total = len(first)
-        by_batch = order[np.argsort(batch_of[order], kind="stable")]
-        bounds = pairwise(offsets_by_owner(batch_of, total).tolist())
-        messages = [by_batch[low:high].tolist() for low, high in bounds]
-        events = 2 * total + copies
-        # What becomes of the events: sends, receipts, copies.
-        moved = np.concatenate([batch_of, total + batch_of, 2 * total + np.arange(copies)])
-        first, then = self.pairs
-        # Batches wait for each other once, however many of their messages do.
-        then, first = np.divmod(np.unique(moved[then] * events + moved[first]), events)
-        # A batch is as late as the last of its messages.
-        time = np.zeros(events, np.int64)
-        np.maximum.at(time, moved, self.time)
-        # Messages of a batch agree in their ends.
-        sample = [batch[0] for batch in messages]
-        ends = (self.src[sample], self.dst[sample], self.port[sample])
-        position = _positions((first, then), time, ends[2])
-        return Batches(messages, *ends, self.staged, (first, then), time, position)
-
-    def _runs(self, load: Ints, room: Ints) -> Ints:
-        """Per message: the first of those that it is joined with."""
-        count = len(self)
-        # Copies take part as messages that are never joined, and are there as soon as they are sent.
-        everything = np.arange(len(self.time) - count)
-        copies = everything[count:]
-        event = np.concatenate([everything[:count], len(everything) + everything[:count], copies])
-        first, then = _all_pairs(self.pairs, self.port)
-        # A send comes before its own receipt anyway.
-        first, then = event[first[: len(self.pairs[0])]], event[then[: len(self.pairs[0])]]
-        leave = np.concatenate([self.time[:count], self.time[2 * count :]])
-        land = self.time[count:].copy()
-        time = np.concatenate([leave, land])
-        use = np.full(len(time), time.max(initial=0))
-        np.minimum.at(use, first, time[then])
-        ready = np.zeros(len(time), np.int64)
-        np.maximum.at(ready, then, time[first])
-        is_message = everything < count
-        needs = np.bincount(then, minlength=len(time)) > 0
-        followed = np.bincount(first, minlength=len(time)) > 0
-        staged = np.zeros(len(everything), np.bool_)
-        staged[:count] = self.staged
-        runs = Runs(
-            ready=ready[: len(everything)],
-            leave=leave,
-            land=land,
-            use=use[len(everything) :],
-            travel=land - leave,
-            waits=is_message & needs[: len(everything)],
-            tells=is_message & followed[len(everything) :],
-            staged=staged,
-            holds=followed[: len(everything)].copy(),
-            queues=needs[len(everything) :].copy(),
-            size=np.ones(len(everything), np.int64),
-            last=everything.copy(),
-            next=np.append(self._behind(), np.full(len(copies), NONE)),
-            of=everything.copy(),
-            link=np.full(len(everything), NONE),
-        )
-        waits = Waits(
-            offsets_by_owner(first, len(time)),
-            then[np.argsort(first, kind="stable")],
-            offsets_by_owner(then, len(time)),
-            first[np.argsort(then, kind="stable")],
-        )
-        keys, items, late_keys, late_items, stack = np.empty((5, len(time)), np.int64)
-        late = Late(late_keys, late_items, np.zeros(len(time), np.bool_))
-        mark = np.zeros(len(time), np.int64)
-        limits = Room(self.src, self.dst, self.port, load.copy(), room)
-        join(waits, runs, limits, Scratch(keys, items, late, stack, mark), MOST_TOGETHER)
-        return runs.of[:count]
-
-    def _behind(self) -> Ints:
-        """Per message: the next between its ranks, in the order in which they are sent."""
-        count = len(self)
-        order = np.lexsort((self.position[:count], self.dst, self.src))
-        one, other = order[:-1], order[1:]
-        same = (self.src[one] == self.src[other]) & (self.dst[one] == self.dst[other])
-        behind = np.full(count, NONE, np.int64)
-        behind[one[same]] = other[same]
-        return behind
-
 
 def single(program: Program, box: int) -> Batches:
     """Every message by itself; ports connect boxes of `box` ranks each."""
@@ -185,7 +90,7 @@ def single(program: Program, box: int) -> Batches:
     port = m.src // box != m.dst // box
     time = np.concatenate([m.start, m.arrival, program.copies.time])
     # The order with all that a program waits for; what turns out to be needless cannot make it wrong.
-    position = _positions((first, then), time, port)
+    position = positions((first, then), time, port)
     staged, in_time = _staged(program, position)
     # Whoever sends these knows that what they wait for is done.
     kept = ~np.isin(then, in_time)
@@ -226,7 +131,7 @@ def _listed(first: Ints, then: Ints, count: int) -> list[list[int]]:
     return found
 
 
-def _all_pairs(pairs: tuple[Ints, Ints], port: Bools) -> tuple[Ints, Ints]:
+def all_pairs(pairs: tuple[Ints, Ints], port: Bools) -> tuple[Ints, Ints]:
     """What comes before what, receipts after sends included.
 
     What is sent over a port may be overwritten when it has been received, not when it has been sent.
@@ -241,9 +146,9 @@ def _all_pairs(pairs: tuple[Ints, Ints], port: Bools) -> tuple[Ints, Ints]:
     return np.concatenate([done, sends]), np.concatenate([then, receipts])
 
 
-def _positions(pairs: tuple[Ints, Ints], time: Ints, port: Bools) -> Ints:
+def positions(pairs: tuple[Ints, Ints], time: Ints, port: Bools) -> Ints:
     """A place for every event in one order that respects all dependencies; by planned time, as far as they allow."""
-    order = sorted_events(time, *_all_pairs(pairs, port))
+    order = sorted_events(time, *all_pairs(pairs, port))
     if len(order) < len(time):
         mend = "; verify it first"
         if port.any():

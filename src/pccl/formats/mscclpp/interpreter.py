@@ -9,7 +9,7 @@ in order. What is not ordered by these rules is a race, whether or not this run 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from math import lcm
 from operator import itemgetter
@@ -131,7 +131,7 @@ class Thread(Line):
     Behind the entries for all lines, its clock has one for each rank: zero if that rank is known to run, otherwise -1.
     """
 
-    __slots__ = ("next", "rank", "steps")
+    __slots__ = ("next", "rank", "steps", "touched")
 
     def __init__(self, index: int, lines: int, ranks: int, rank: int, steps: list[Step]) -> None:
         super().__init__(index, lines + ranks)
@@ -139,6 +139,8 @@ class Thread(Line):
         self.rank = rank
         self.steps = steps
         self.next = 0
+        # Per rank: its last operation that touched the buffers of the rank.
+        self.touched: dict[int, int] = {}
 
 
 class Counter:
@@ -198,27 +200,20 @@ class _Machine:
         self.lines = [Thread(i, len(work), len(gpus), *one) for i, one in enumerate(work)]
         self.threads = self.lines[: len(work) - len(ports)]
         self.ports = dict(zip(ports, self.lines[len(self.threads) :], strict=True))
-        # Per rank and line: its last operation that touched the buffers of the rank.
-        self.touched = np.full((len(gpus), len(work) + len(gpus)), -1, np.int32)
         self.counters: dict[Key, Counter] = defaultdict(Counter)
         for rank, gpu in enumerate(gpus):
             for i, semaphore in enumerate(gpu.semaphores):
                 self.counters[Key("semaphore", rank, i)] = Counter(semaphore.init_value)
         # To know which signal a wait has got, it must be known who will give any.
         for step in steps:
-            for key in step.gives:
-                self.counters[key].expect(step.threadblock)
+            if step.op.name in SIGNALS:
+                for channel in step.channels:
+                    self.counters[channel.other].expect(step.threadblock)
         # Who is at which barrier, and who waits for which counter to go up.
         self.barriers: dict[tuple[int, int], list[Thread]] = defaultdict(list)
         self.waiting: dict[Key, list[Thread]] = defaultdict(list)
         self.ready: deque[Thread] = deque(self.threads)
         self.raced: set[tuple[int, int, Place]] = set()
-        # What does an operation, unless it must wait, and says whether it did; kernels skip a flush.
-        self.does = {
-            "nop": self._nop, "barrier": self._barrier, "flush": lambda *_: True,
-            **dict.fromkeys(WAITS, self._wait), **dict.fromkeys(SIGNALS, self._signal),
-            **dict.fromkeys(MOVES, self._move), **dict.fromkeys(PUTS, self._put),
-        }  # fmt: skip
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -228,9 +223,11 @@ class _Machine:
         while self.ready:
             thread = self.ready.popleft()
             for step in islice(thread.steps, thread.next, None):
-                if not self.does[step.op.name](thread, step):
+                if not DOES[step.op.name](self, thread, step):
+                    thread.next = step.position
                     break
-                thread.next += 1
+            else:
+                thread.next = len(thread.steps)
         # Whoever is not at its end can never go on: everybody else has stopped as well.
         stuck = [thread for thread in self.threads if thread.next < len(thread.steps)]
         if stuck:
@@ -244,6 +241,10 @@ class _Machine:
 
     def _nop(self, thread: Thread, step: Step) -> bool:
         thread.synchronize(step.position)
+        return True
+
+    def _flush(self, _: Thread, __: Step) -> bool:
+        # Kernels skip it.
         return True
 
     def _signal(self, thread: Thread, step: Step) -> bool:
@@ -284,7 +285,8 @@ class _Machine:
         # It has come before, and was woken by something else.
         if thread in there:
             return False
-        thread.synchronize(step.position)
+        thread.next = step.position
+        thread.synchronize(thread.next)
         there.append(thread)
         if len(there) < (step.op.num_threadblocks or 1):
             return False
@@ -342,20 +344,24 @@ class _Machine:
         # Whatever is there is a number, so that the run can go on.
         if self.memory.first_unknown(cells) >= 0:
             self._tell(Kind.UNWRITTEN, step, f"reads {place} before anything is there")
-        self._race(step, place, self.memory.read(line, event, cells))
+        conflicts = self.memory.read(line, event, cells)
+        if conflicts:
+            self._race(step, place, conflicts)
         return self.memory.values[cells].copy()
 
     def _store(self, line: Thread, event: int, step: Step, place: Range, values: Column) -> None:
         cells = self._cells(line, event, step, place)
-        self._race(step, place, self.memory.write(line, event, cells, values))
+        conflicts = self.memory.write(line, event, cells, values)
+        if conflicts:
+            self._race(step, place, conflicts)
 
     def _cells(self, line: Thread, event: int, step: Step, place: Range) -> slice:
         """The part of a place that is this threadblock's, if several share the operation."""
         if line.clock[self.count + place.rank] < 0:
             text = f"reaches {place} without a handshake that says that this rank has started"
             self._tell(Kind.HANDSHAKE, step, text)
-        self.touched[place.rank, line.index] = event
-        cells = self.memory.cells(*place)
+        line.touched[place.rank] = event
+        cells = self.memory.cells(place.rank, place.buffer, place.begin, place.size)
         # Kernels divide the bytes of a place evenly; `parts` is such that cells divide as well.
         share = step.op.tbg_info
         if share is None:
@@ -393,12 +399,17 @@ class _Machine:
             self.problems.add(Kind.COUNTER, text, Place(key.rank))
         # A rank may end, and free its buffers, when all its threadblocks have: what they know then has to
         # cover all that others have done to its buffers.
-        ends = np.full_like(self.touched, -1)
+        ranks = len(self.memory.sizes)
+        ends = np.full((ranks, self.count + ranks), -1, np.int32)
         for thread in self.threads:
             thread.synchronize(len(thread.steps))
             np.maximum(ends[thread.rank], thread.clock, out=ends[thread.rank])
-        for rank, line in np.argwhere(self.touched > ends).tolist():
-            who = self.lines[line].steps[self.touched[rank, line]]
+        touched = np.full_like(ends, -1)
+        for line in self.lines:
+            for rank, event in line.touched.items():
+                touched[rank, line.index] = event
+        for rank, index in np.argwhere(touched > ends).tolist():
+            who = self.lines[index].steps[touched[rank, index]]
             text = f"rank {rank} may end before {who} is done with its buffers"
             self.problems.add(Kind.HANDSHAKE, text, Place(rank))
 
@@ -429,3 +440,15 @@ class _Machine:
             return f"for a release of {key}"
         peer = next(other.rank for own, other in step.channels if own == key)
         return f"for a signal from rank {peer} on {key}"
+
+
+# What does an operation, unless it must wait, and says whether it did.
+DOES: Mapping[str, Callable[[_Machine, Thread, Step], bool]] = {
+    "nop": _Machine._nop,
+    "barrier": _Machine._barrier,
+    "flush": _Machine._flush,
+    **dict.fromkeys(WAITS, _Machine._wait),
+    **dict.fromkeys(SIGNALS, _Machine._signal),
+    **dict.fromkeys(MOVES, _Machine._move),
+    **dict.fromkeys(PUTS, _Machine._put),
+}

@@ -102,14 +102,17 @@ class Scratch(NamedTuple):
 
 
 @kernel
+def settle(waits: Waits, runs: Runs, scratch: Scratch) -> None:
+    """Let whatever waits for something be no earlier, which tells what need not be looked at."""
+    for run in range(len(runs.of)):
+        delay(waits, runs, scratch, run)
+
+
+@kernel
 def join(waits: Waits, runs: Runs, room: Room, scratch: Scratch, most: int) -> None:
     """Join neighbours, those first that lose least time, until every rank has room or nothing more can be joined."""
-    count = len(runs.of)
-    # Whatever waits for something is no earlier, which tells what need not be looked at.
-    for run in range(count):
-        delay(waits, runs, scratch, run)
     heap = 0
-    for run in range(count):
+    for run in range(len(runs.of)):
         if runs.next[run] != NONE:
             heap = push_key(scratch.keys, scratch.items, heap, loss(runs, run), run)
     stamp = 0
@@ -210,9 +213,9 @@ def delay(waits: Waits, runs: Runs, scratch: Scratch, run: int) -> None:
     """Whatever waits for a run, and for what waits for it, leaves and lands no earlier than that lets it."""
     count = len(runs.of)
     late = scratch.late
-    # By when they were to happen: what waits for others was later than they, so that nearly all events move once.
-    size = push_event(late, 0, runs.leave[run], run)
-    size = push_event(late, size, runs.land[run], count + run)
+    size = leave_later(runs, late, 0, run, runs.leave[run])
+    if runs.tells[run]:
+        size = push_event(late, size, runs.land[run], count + run)
     while size:
         event = late.items[0]
         size = pop_key(late.keys, late.items, size)
@@ -220,32 +223,49 @@ def delay(waits: Waits, runs: Runs, scratch: Scratch, run: int) -> None:
         received = event >= count
         here = event - count if received else event
         done = runs.land[here] if received else runs.leave[here]
-        # What is sent is received.
-        if not received and done + runs.travel[here] > runs.land[here]:
-            size = push_event(late, size, runs.land[here], count + here)
-            runs.land[here] = done + runs.travel[here]
         message = here
         while message != NONE:
             part = message + count if received else message
             for k in range(waits.first_after[part], waits.first_after[part + 1]):
                 then = waits.after[k]
                 if then >= count:
-                    follower = runs.of[then - count]
-                    if done > runs.land[follower]:
-                        size = push_event(late, size, runs.land[follower], count + follower)
-                        runs.land[follower] = done
+                    size = land_later(runs, late, size, runs.of[then - count], done)
                 else:
                     follower = runs.of[then]
                     runs.ready[follower] = max(runs.ready[follower], done)
                     if done > runs.leave[follower]:
-                        size = push_event(late, size, runs.leave[follower], follower)
-                        runs.leave[follower] = done
+                        size = leave_later(runs, late, size, follower, done)
             message = runs.link[message]
 
 
 @inlined
+def leave_later(runs: Runs, late: Late, size: int, run: int, time: int) -> int:
+    """Let a run leave, and so land, later; returns how many events are late then."""
+    # Only what others wait for has to be looked at.
+    if runs.holds[run]:
+        size = push_event(late, size, runs.leave[run], run)
+    runs.leave[run] = time
+    return land_later(runs, late, size, run, time + runs.travel[run])
+
+
+@inlined
+def land_later(runs: Runs, late: Late, size: int, run: int, time: int) -> int:
+    """Let a run land no earlier than at some time; returns how many events are late then."""
+    if time <= runs.land[run]:
+        return size
+    if runs.tells[run]:
+        size = push_event(late, size, runs.land[run], len(runs.of) + run)
+    runs.land[run] = time
+    return size
+
+
+@inlined
 def push_event(late: Late, size: int, time: int, event: int) -> int:
-    """Add an event unless it waits already; returns the new size."""
+    """Add an event unless it waits already; returns the new size.
+
+    The first to come are those that were to happen first: what waits for others was later than they, so that nearly all
+    events move once.
+    """
     if late.waiting[event]:
         return size
     late.waiting[event] = True

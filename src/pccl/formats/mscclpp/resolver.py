@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from pccl.formats.machine import BY_NAME, Kind, Place, Problems
 from pccl.formats.mscclpp.plan import (
     MAX_BUFFERS,
@@ -54,7 +56,7 @@ class Key(NamedTuple):
         return f"{what} {self.number}"
 
 
-class Range(NamedTuple):
+class Range(msgspec.Struct, frozen=True):
     """Chunks of a buffer, wherever they lie."""
 
     rank: int
@@ -82,7 +84,7 @@ class Channel(NamedTuple):
     other: Key
 
 
-class Step(NamedTuple):
+class Step(msgspec.Struct):
     """An operation with all its indirections followed.
 
     Attributes
@@ -114,7 +116,7 @@ class Step(NamedTuple):
     @property
     def place(self) -> Place:
         """Where it is."""
-        return Place(*self[:3])
+        return Place(self.rank, self.threadblock, self.position)
 
     def __str__(self) -> str:
         return (
@@ -172,7 +174,12 @@ def resolve(plan: ExecutionPlan) -> ResolvedPlan:
         return found
     channels = _paired_channels(plan)
     for gpu in plan.gpus:
-        blocks = [_Names(found, gpu, block, channels).steps(block) for block in gpu.threadblocks]
+        keys = [Key("semaphore", gpu.id, i) for i in range(len(gpu.semaphores))]
+        semaphores = [Channel(key, key) for key in keys]
+        blocks = [
+            _Names(found, gpu, block, channels, semaphores).steps(block)
+            for block in gpu.threadblocks
+        ]
         found.blocks.append(blocks)
     found.refuse(Place(), _wrong_sharing(found.steps))
     return found
@@ -269,11 +276,16 @@ class _Names:
     """What the operations of a threadblock may name: channels and remote buffers, by the type of their channel."""
 
     def __init__(
-        self, found: ResolvedPlan, gpu: Gpu, block: Threadblock, paired: dict[Key, Channel]
+        self,
+        found: ResolvedPlan,
+        gpu: Gpu,
+        block: Threadblock,
+        paired: dict[Key, Channel],
+        semaphores: list[Channel],
     ) -> None:
         self.found = found
         self.rank = gpu.id
-        self.semaphores = len(gpu.semaphores)
+        self.semaphores = semaphores
         self.shifted = _shifted(found.plan, gpu)
         self.channels: dict[str | None, list[Channel]] = {}
         self.buffers: dict[str | None, list[RemoteBuffer]] = {}
@@ -293,18 +305,18 @@ class _Names:
                 wrong = [*misshapen(op)]
                 # Of an operation that is not understood, nobody knows what it refers to.
                 if op.name in KNOWN:
-                    step = self._followed(step, wrong)
+                    self._follow(step, wrong)
                 if wrong:
                     self.found.refuse(step.place, [f"{step}: {text}" for text in wrong])
                 # Only these have defects: the others need not be looked at.
-                if op.name in MOVES or op.name in DEFECTS:
+                if op.name in DEFECTS or len(op.src_buff) > 1 or self.shifted is not None:
                     for text in _defects(step, self.shifted):
                         self.found.defects.add(Kind.DEFECT, f"{step}: {text}", step.place)
             steps.append(step)
         return steps
 
-    def _followed(self, step: Step, wrong: list[str]) -> Step:
-        """Return a step with what it refers to; what is not there is added to what is wrong."""
+    def _follow(self, step: Step, wrong: list[str]) -> None:
+        """Complete a step with what it refers to; what is not there is added to what is wrong."""
         op = step.op
         channels = self.channels.get(op.channel_type, [])
         over = []
@@ -314,18 +326,19 @@ class _Names:
             else:
                 listed = f"{len(channels)} {op.channel_type} channels"
                 wrong.append(f"channel id {i} is none of the {listed} of its threadblock")
-        if op.name in SEMAPHORES:
-            # Kernels do not look at the channels of these.
-            over = []
+        semaphores = []
         for i in op.semaphore_ids:
-            key = Key("semaphore", self.rank, i)
-            if not 0 <= i < self.semaphores:
-                wrong.append(f"there is no {key}, only {self.semaphores}")
-            elif op.name in SEMAPHORES:
-                over.append(Channel(key, key))
-        sources = [self._located(op, chunks, wrong) for chunks in op.src_buff]
-        destinations = [self._located(op, chunks, wrong) for chunks in op.dst_buff]
-        return Step(*step[:4], over, sources, destinations)
+            if 0 <= i < len(self.semaphores):
+                semaphores.append(self.semaphores[i])
+            else:
+                key = Key("semaphore", self.rank, i)
+                wrong.append(f"there is no {key}, only {len(self.semaphores)}")
+        # Of channels and semaphores, kernels look at one or the other.
+        step.channels = semaphores if op.name in SEMAPHORES else over
+        # Most operations move nothing.
+        if op.src_buff or op.dst_buff:
+            step.sources = [self._located(op, chunks, wrong) for chunks in op.src_buff]
+            step.destinations = [self._located(op, chunks, wrong) for chunks in op.dst_buff]
 
     def _located(self, op: Op, chunks: Chunks, wrong: list[str]) -> Range:
         """Where some chunks are; if they are nowhere, that is added to what is wrong."""

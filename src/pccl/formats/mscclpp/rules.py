@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from pccl.formats.mscclpp.plan import (
     MAX_BARRIERS,
     MAX_BUFFERS_OF_OP,
     MAX_CHANNELS_OF_OP,
     MAX_SEMAPHORES_OF_OP,
+    Chunks,
     Op,
 )
 
@@ -80,8 +82,7 @@ def _misshapen_move(op: Op, shape: str) -> Iterator[str]:
     if not sources or not destinations:
         yield "it needs a source and a destination"
         return
-    buffers = op.src_buff + op.dst_buff
-    if len({chunks.size for chunks in buffers}) > 1:
+    if len({chunks.size for chunks in op.src_buff + op.dst_buff}) > 1:
         yield "its sources and destinations differ in size"
     if op.name in SUMS:
         # Kernels write a sum to one local place, and otherwise only to remote ones beside it.
@@ -89,9 +90,7 @@ def _misshapen_move(op: Op, shape: str) -> Iterator[str]:
             yield "it has several destinations"
     elif sources != destinations or (op.name == "copy" and sources > 1):
         yield "it needs one source for each destination"
-    sides = ["r" if chunks.type is None else "l" for chunks in buffers]
-    sides.insert(sources, ">")
-    if not re.fullmatch(shape, "".join(sides)):
+    if not _has_shape(_sides(op.src_buff), _sides(op.dst_buff), shape):
         yield "it mixes up local (type) and remote (buffer_id) buffers"
     over = op.channel_type
     if op.name in PUTS_WITH_SIGNAL and over != "port":
@@ -104,3 +103,14 @@ def _misshapen_move(op: Op, shape: str) -> Iterator[str]:
     # The proxy of a channel writes to the memory of its peer, and to no other.
     elif over == "port" and len(op.channel_ids) != destinations:
         yield "it needs one channel for each destination"
+
+
+def _sides(buffers: Sequence[Chunks]) -> str:
+    if len(buffers) == 1:
+        return "r" if buffers[0].type is None else "l"
+    return "".join(map(_sides, zip(buffers, strict=True)))
+
+
+@lru_cache
+def _has_shape(sources: str, destinations: str, shape: str) -> bool:
+    return re.fullmatch(shape, f"{sources}>{destinations}") is not None

@@ -14,10 +14,11 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from pccl._arrays import Ints
+from pccl._arrays import Bools, Ints
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
-from pccl.formats.mscclpp.batches import MOST_TOGETHER, Batches, single
+from pccl.formats.mscclpp.batches import Batches, single
+from pccl.formats.mscclpp.joining import MOST_TOGETHER, Joining
 from pccl.formats.mscclpp.packing_kernels import fill_streams
 from pccl.formats.mscclpp.plan import (
     MAX_BUFFERS,
@@ -60,11 +61,36 @@ class Stream:
 
 @dataclass(eq=False)
 class Block:
-    """A threadblock: what it does, in order, and over which streams."""
+    """A threadblock: what it does, in order, and over which streams.
+
+    `load` has the operations of its streams, `ports` how many of them go over ports, `peers` where they go to.
+    """
 
     role: int
     streams: list[Stream] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
+    load: int = 0
+    ports: int = 0
+    peers: set[int] = field(default_factory=set)
+
+    def add(self, stream: Stream) -> Block:
+        """Return the threadblock with one more stream."""
+        self.streams.append(stream)
+        self.load += stream.cost[self.role]
+        self.ports += stream.port
+        self.peers.add(stream.dst)
+        return self
+
+    def fits(self, stream: Stream) -> bool:
+        """Whether there is room for one more stream."""
+        count = len(self.streams) + 1
+        ports = self.ports + stream.port
+        load = self.load + stream.cost[self.role]
+        if count > MAX_CHANNELS or load > _room(count - ports, ports):
+            return False
+        # A sender reaches the output and the scratch of every peer.
+        peers = len(self.peers) + (stream.dst not in self.peers)
+        return self.role == RECEIVER or 2 * peers <= MAX_BUFFERS
 
 
 @dataclass(eq=False)
@@ -100,7 +126,7 @@ class Schedule:
 
 def arrange(program: Program, *, box: int, most: int) -> Schedule:
     """Divide a program among threadblocks, at most `most` on a rank; ports connect boxes of `box` ranks each."""
-    _refuse_hopeless(program, most)
+    _refuse_hopeless(program, box, most)
     singles = single(program, box)
     load = _load(program, singles, _costs(singles))
     # Single messages run earliest. Nothing is packed in vain: operations take room in any case.
@@ -112,8 +138,9 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
     # Joining them is for ranks that have no room otherwise.
     room = np.full(len(load), int(FILLED * most * MAX_OPS))
     fewest = len(singles)
+    joining = Joining(singles, load)
     for _ in range(ROUNDS):
-        batches = singles.joined(load, room)
+        batches = joining.within(room)
         found, failed = _arranged(program, batches, SHORT, most)
         if found is not None:
             return found
@@ -123,7 +150,7 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
         fewest = len(batches)
         short = [*failed]
         room[short] = SHRINK * room[short]
-    raise next(iter(failed.values()))
+    raise PcclError(next(iter(failed.values())))
 
 
 def expected_load(program: Program) -> Ints:
@@ -143,18 +170,31 @@ def expected_load(program: Program) -> Ints:
     return load
 
 
-def _refuse_hopeless(program: Program, most: int) -> None:
+def _refuse_hopeless(program: Program, box: int, most: int) -> None:
     """Raise if a rank has too much to do however its messages are joined; finding out by joining them takes long."""
     m = program.messages
     ranks = len(program.npus)
-    pairs, count = np.unique(m.src * ranks + m.dst, return_counts=True)
-    src, dst = np.divmod(pairs, ranks)
-    batches = -(-count // MOST_TOGETHER)
-    # A put each, and what is added is taken from where it has landed; a batch is signalled and waited for.
+    pair = m.src * ranks + m.dst
+
+    def batches(which: Ints | Bools) -> Ints:
+        """Per sender and receiver: in how many batches these messages are at least."""
+        count = np.bincount(pair[which], minlength=ranks**2)
+        return -(-count // MOST_TOGETHER).reshape(ranks, ranks)
+
+    # What a send waits for cannot turn out to be needless.
+    waiting = program.after < len(m)
+    heard = program.before[waiting] - len(m)
+    heard = np.unique(heard[(heard >= 0) & (heard < len(m))])
+    every = batches(np.arange(len(m)))
+    boxes = np.arange(ranks) // box
+    by_memory = boxes[:, np.newaxis] == boxes
+    # As in `_costs`: a put each, and what is added is taken from where it has landed; a batch is signalled and waited
+    # for, and whoever waits for others or tells others synchronizes.
+    sending = 2 * by_memory * every + 2 * batches(np.unique(program.after[waiting]))
+    receiving = every + 2 * batches(heard) + batches(m.reduce)
     least = np.bincount(m.src, minlength=ranks) + np.bincount(m.dst[m.reduce], minlength=ranks)
     least += np.bincount(program.copies.rank, minlength=ranks)
-    np.add.at(least, src, batches)
-    np.add.at(least, dst, batches)
+    least += sending.sum(axis=1) + receiving.sum(axis=0)
     if least.max(initial=0) > most * MAX_OPS:
         raise PcclError(
             f"rank {least.argmax()} needs {least.max():,} operations or more, but a threadblock of MSCCL++ has room "
@@ -164,7 +204,7 @@ def _refuse_hopeless(program: Program, most: int) -> None:
 
 def _arranged(
     program: Program, batches: Batches, cut: int, most: int
-) -> tuple[Schedule | None, dict[int, PcclError]]:
+) -> tuple[Schedule | None, dict[int, str]]:
     """The threadblocks for these batches; or none, and the ranks that have too few, with the reason."""
     costs = _costs(batches)
     streams = _streams(batches, costs, cut)
@@ -239,7 +279,7 @@ def _streams(batches: Batches, costs: Ints, cut: int) -> list[Stream]:
 
 def _blocks(
     program: Program, batches: Batches, costs: list[int], streams: list[Stream], most: int
-) -> tuple[list[list[Block]], dict[int, PcclError]]:
+) -> tuple[list[list[Block]], dict[int, str]]:
     """Threadblocks: one for each end of a stream as long as there are enough, otherwise several streams share one.
 
     Also the ranks that have too few of them, with the reason.
@@ -254,19 +294,20 @@ def _blocks(
         ends[stream.src, SENDER].append(stream)
         ends[stream.dst, RECEIVER].append(stream)
     blocks: list[list[Block]] = []
-    failed: dict[int, PcclError] = {}
+    failed: dict[int, str] = {}
     for rank in range(len(program.npus)):
         # Copies need not wait for any channel, and get threadblocks of their own.
         copying = _copiers(sorted(copies[rank], key=place), costs)
         try:
             sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
         except PcclError as error:
-            failed[rank] = error
+            # Not the error itself, which would keep all that was tried.
+            failed[rank] = str(error)
             continue
         own = [*sides, *copying]
         if len(own) > most:
             what = f"{len(own)} threadblocks, {len(copying)} of them for {len(copies[rank])} copies"
-            failed[rank] = PcclError(f"rank {rank} needs {what}, but may have {most}; {MEND}")
+            failed[rank] = f"rank {rank} needs {what}, but may have {most}; {MEND}"
         for block in own:
             first = block.role * count
             block.events += [first + i for stream in block.streams for i in stream.batches]
@@ -291,7 +332,7 @@ def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> 
     """A threadblock for each stream if there are enough, otherwise as many as there are, evenly loaded."""
     sides = (sent, received)
     if len(sent) + len(received) <= most:
-        return [Block(role, [stream]) for role, streams in enumerate(sides) for stream in streams]
+        return [Block(role).add(stream) for role, streams in enumerate(sides) for stream in streams]
     load = [sum(stream.cost[role] for stream in streams) for role, streams in enumerate(sides)]
     # No way of packing can help: say so without trying.
     if sum(load) > most * MAX_OPS:
@@ -319,16 +360,17 @@ def _spread(role: int, streams: list[Stream], count: int) -> list[Block] | None:
     least = [(0, k) for k in range(len(blocks))]  # a heap
     for stream in _longest_first(role, streams):
         full: list[tuple[int, int]] = []
-        while least:
+        most = _room(1, 0) - stream.cost[role]
+        # The others have even less room for its operations.
+        while least and least[0][0] <= most:
             load, k = heappop(least)
-            if _fits(blocks[k], stream, load):
+            if blocks[k].fits(stream):
                 break
             # It may have room for a shorter stream later.
             full.append((load, k))
         else:
             return None
-        blocks[k].streams.append(stream)
-        for entry in (*full, (load + stream.cost[role], k)):
+        for entry in (*full, (blocks[k].add(stream).load, k)):
             heappush(least, entry)
     return [block for block in blocks if block.streams]
 
@@ -336,34 +378,21 @@ def _spread(role: int, streams: list[Stream], count: int) -> list[Block] | None:
 def _fill(role: int, streams: list[Stream]) -> list[Block]:
     """Streams, the longest first, each to the first threadblock that has room, or to a new one."""
     blocks: list[Block] = []
-    loads: list[int] = []
     for stream in _longest_first(role, streams):
-        k = 0
-        while k < len(blocks) and not _fits(blocks[k], stream, loads[k]):
-            k += 1
-        if k == len(blocks):
-            blocks.append(Block(role))
-            loads.append(0)
-        blocks[k].streams.append(stream)
-        loads[k] += stream.cost[role]
+        most = _room(1, 0) - stream.cost[role]
+        for block in blocks:
+            # Nearly all that have no room have none for its operations, which is quick to see.
+            if block.load <= most and block.fits(stream):
+                break
+        else:
+            block = Block(role)
+            blocks.append(block)
+        block.add(stream)
     return blocks
 
 
 def _longest_first(role: int, streams: list[Stream]) -> list[Stream]:
     return sorted(streams, key=lambda stream: -stream.cost[role])
-
-
-def _fits(block: Block, stream: Stream, load: int) -> bool:
-    """Whether a threadblock with this load has room for one more stream."""
-    # Most have no room for its operations, which is quick to see.
-    if load + stream.cost[block.role] > MAX_OPS:
-        return False
-    together = [*block.streams, stream]
-    ports = sum(one.port for one in together)
-    # A sender reaches the output and the scratch of every peer.
-    buffers = 0 if block.role == RECEIVER else 2 * len({one.dst for one in together})
-    fits = load + stream.cost[block.role] <= _room(len(together) - ports, ports)
-    return fits and len(together) <= MAX_CHANNELS and buffers <= MAX_BUFFERS
 
 
 def _too_much(rank: int, role: int, streams: Sequence[Stream], count: int) -> str:
