@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum, auto
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pccl._arrays import Column, Indices, Ints
+from pccl._arrays import Column, Ints
 from pccl.collective import COLLECTIVES, Collective, Promise
 from pccl.errors import CollectiveError, FormatError
 from pccl.units import Bytes, counted
@@ -84,7 +85,7 @@ class Problems:
 # --- memory and clocks ------------------------------------------------------------------------------------------------
 
 # Per line: all its events up to this number are complete.
-Clock = Indices
+Clock: TypeAlias = NDArray[np.signedinteger[Any]]
 
 
 class Line:
@@ -97,13 +98,21 @@ class Line:
     clock
         What is ordered before whatever this line does next. It is never changed but replaced, so that others may keep
         it.
+
+    Parameters
+    ----------
+    index
+        Which of the lines it is.
+    lines, events
+        How many lines there are, and how many events one has at most.
     """
 
     __slots__ = ("_heard", "clock", "index")
 
-    def __init__(self, index: int, lines: int) -> None:
+    def __init__(self, index: int, lines: int, events: int = 2**31 - 1) -> None:
         self.index = index
-        self.clock: Clock = np.full(lines, -1, np.int32)
+        # With few events in a line, clocks are small, which makes a difference where there are thousands of lines.
+        self.clock: Clock = np.full(lines, -1, np.min_scalar_type(-events - 1))
         self._heard: Clock | None = None
 
     def hear(self, clock: Clock) -> None:

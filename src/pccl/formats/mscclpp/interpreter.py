@@ -133,8 +133,10 @@ class Thread(Line):
 
     __slots__ = ("next", "rank", "steps", "touched")
 
-    def __init__(self, index: int, lines: int, ranks: int, rank: int, steps: list[Step]) -> None:
-        super().__init__(index, lines + ranks)
+    def __init__(
+        self, index: int, lines: int, ranks: int, events: int, rank: int, steps: list[Step]
+    ) -> None:
+        super().__init__(index, lines + ranks, events)
         self.clock[lines + rank] = 0
         self.rank = rank
         self.steps = steps
@@ -197,7 +199,13 @@ class _Machine:
         # Ports get what they do while others run.
         work += [(rank, []) for _, rank, _ in ports]
         self.count = len(work)
-        self.lines = [Thread(i, len(work), len(gpus), *one) for i, one in enumerate(work)]
+        longest = max((len(block) for _, block in work), default=0)
+        if ports:
+            # Each of them gets no more than its rank has for all channels.
+            given = np.bincount([step.rank for step in steps for _ in step.channels])
+            longest = max(longest, int(given.max()))
+        size = (len(work), len(gpus), longest)
+        self.lines = [Thread(i, *size, *one) for i, one in enumerate(work)]
         self.threads = self.lines[: len(work) - len(ports)]
         self.ports = dict(zip(ports, self.lines[len(self.threads) :], strict=True))
         self.counters: dict[Key, Counter] = defaultdict(Counter)
@@ -248,19 +256,18 @@ class _Machine:
         return True
 
     def _signal(self, thread: Thread, step: Step) -> bool:
+        relaxed = step.op.name in RELAXED
         for own, other in step.channels:
             clock = thread.clock
             # The signal goes through the port, behind all that was given to it before.
-            if own in self.ports:
+            if own.kind == "port":
                 self._submit(thread, self.ports[own], step)
                 clock = self.ports[own].clock
-            self._give(other, self._carried(step, clock))
+            self._give(other, self._relaxed(clock) if relaxed else clock)
         return True
 
-    def _carried(self, step: Step, clock: Clock) -> Clock:
-        """What a signal carries from one line to another: if it is relaxed at either end, only who is running."""
-        if step.op.name not in RELAXED:
-            return clock
+    def _relaxed(self, clock: Clock) -> Clock:
+        """What a signal carries from one line to another if it is relaxed at either end: only who is running."""
         running = clock.copy()
         running[: self.count] = -1
         return running
@@ -275,9 +282,10 @@ class _Machine:
             if self.counters[key].value <= 0:
                 self.waiting[key].append(thread)
                 return False
+        relaxed = step.op.name in RELAXED
         for key, _ in step.channels:
             for clock in self.counters[key].take():
-                thread.hear(self._carried(step, clock))
+                thread.hear(self._relaxed(clock) if relaxed else clock)
         return True
 
     def _barrier(self, thread: Thread, step: Step) -> bool:

@@ -49,7 +49,7 @@ class Joining:
     def within(self, room: Ints) -> Batches:
         """Batches of them, so that no rank has a greater load than room, as far as joining helps."""
         singles = self._singles
-        runs = Runs(*(column.copy() for column in self._single))
+        runs = Runs._make(column.copy() for column in self._single)
         limits = Room(singles.src, singles.dst, singles.port, self._load.copy(), room)
         self._scratch.mark[:] = 0
         join(self._waits, runs, limits, self._scratch, MOST_TOGETHER)

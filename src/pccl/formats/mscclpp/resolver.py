@@ -27,7 +27,7 @@ from pccl.formats.mscclpp.plan import (
     Threadblock,
     numbers_of,
 )
-from pccl.formats.mscclpp.rules import KNOWN, MOVES, PUTS, SEMAPHORES, SIGNALS, WAITS, misshapen
+from pccl.formats.mscclpp.rules import KNOWN, PUTS, SEMAPHORES, SIGNALS, WAITS, misshapen
 from pccl.units import counted
 
 BUFFERS = {"i": "input", "o": "output", "s": "scratch"}

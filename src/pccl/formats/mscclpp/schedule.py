@@ -267,12 +267,11 @@ def _streams(batches: Batches, costs: Ints, cut: int) -> list[Stream]:
         (src * ranks + dst)[order], arrival, costs[order], costs[count + order], room[order], CHEAPEST, oldest,
         younger, total, last, stream_of,
     )  # fmt: skip
-    streams: list[Stream] = []
+    # Streams are numbered in the order of their first batches.
+    _, firsts = np.unique(stream_of, return_index=True)
+    ends = (column[order[firsts]].tolist() for column in (src, dst, batches.port))
+    streams = [Stream(*one) for one in zip(*ends, total[: len(firsts)].tolist(), strict=True)]
     for i, number in zip(order.tolist(), stream_of.tolist(), strict=True):
-        # Streams are numbered in the order of their first batches.
-        if number == len(streams):
-            ends = (int(src[i]), int(dst[i]), bool(batches.port[i]))
-            streams.append(Stream(*ends, total[number].tolist()))
         streams[number].batches.append(i)
     return streams
 
