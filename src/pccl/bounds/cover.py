@@ -62,19 +62,32 @@ def prove(case: Case, certificate: Certificate, whole_chunks: bool) -> int:
     if not pairs.demand:
         return 0
     low = 0
-    high = 1
-    while pairs.served(high) < pairs.demand:
+    at_low = pairs.served(low)
+    high = max(int(pairs.time[pairs.far].max()), 1)
+    at_high = pairs.served(high)
+    while at_high < pairs.demand:
         low = high
-        high *= 2
+        at_low = at_high
+        high *= 8
         if high > NEVER:
             return 0
-    # What is served never becomes less as time goes on.
+        at_high = pairs.served(high)
+    # What is served never becomes less as time goes on, and mostly grows evenly: so first as if it did, then by halves.
+    evenly = True
     while low + 1 < high:
-        middle = (low + high) // 2
-        if pairs.served(middle) < pairs.demand:
+        width = high - low
+        middle = low + width // 2
+        if evenly:
+            even = low + width * (pairs.demand - at_low) // (at_high - at_low)
+            middle = min(max(even, low + 1), high - 1)
+        served = pairs.served(middle)
+        if served < pairs.demand:
             low = middle
+            at_low = served
         else:
             high = middle
+            at_high = served
+        evenly = not evenly or 2 * (high - low) <= width
     return high
 
 
