@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 from pccl._arrays import Bits, Indices, Ints
 from pccl._kernels import inlined, kernel
 
-__all__ = ["counting_order", "draw"]
+__all__ = ["counting_order", "draw", "move_rows"]
 
 
 @inlined
@@ -35,3 +39,19 @@ def counting_order(keys: Indices, first: Ints, order: Ints) -> None:
     for i in range(len(first) - 1, 0, -1):
         first[i] = first[i - 1]
     first[0] = 0
+
+
+@intrinsic
+def move_rows(_: Any, array: Any, source: Any, target: Any, count: Any) -> Any:
+    """Move so many rows of an array to other places in it, which may overlap: several times as fast as a loop."""
+
+    def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        tools: Any = cgutils
+        rows = context.make_array(signature.args[0])(context, builder, values[0])
+        width = tools.unpack_tuple(builder, rows.strides)[0]
+        begin = tools.pointer_add(builder, rows.data, builder.mul(values[1], width))
+        end = tools.pointer_add(builder, rows.data, builder.mul(values[2], width))
+        tools.raw_memmove(builder, end, begin, values[3], width)
+        return context.get_dummy_value()
+
+    return types.void(array, source, target, count), write
