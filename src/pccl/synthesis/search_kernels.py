@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pccl._arrays import Column, Indices, Ints
+from pccl._arrays import Column, Floats, Indices, Ints
 from pccl._heap_kernels import INDEX, pop, push
 from pccl._kernels import inlined, kernel
 from pccl.network.calendar_kernels import Lanes, Stores, first_gap, free_from, full, occupy
@@ -73,13 +73,17 @@ class Work(NamedTuple):
     in_tree: Ints
     not_before: Ints  # per device: earliest moment at which this chunk may begin to come in
     sent: Ints  # per device: when the last byte of this chunk has left it
-    member: Ints  # the devices that have the chunk, where its tree grows branch by branch
-    since: Ints  # per device: since when it has the chunk, if it is a member
+    # A heap of the devices that have the chunk, where its tree grows branch by branch: searches begin with it.
+    member_key: Floats
+    member: Ints
     left: Ints  # per member with a finite buffer: when the last byte that it has sent so far has left it
     has: Ints  # per device: whether it is a member
+    open: Ints  # per member: its first arc that may not lead to a member
     depth: (
         Ints  # per device: how many have handed the chunk on until it came there, if it is a member
     )
+    # [lane, (tree, time, start, slot)]: what the calendar has said to a tree that grows branch by branch.
+    gap: Ints
     # [slot, (score, tie, device)]: of equal scores the nearest to its destination, then the first.
     heap: Ints
     # [slot, (device, next arc)]: devices left half-way because one of their arcs lost no time.

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from pccl._heap_kernels import pop_key, push_key
-from pccl._kernels import kernel
-from pccl.network.calendar_kernels import stay
+from pccl._kernels import inlined, kernel
+from pccl.network.calendar_kernels import first_gap, stay
 from pccl.network.graph_kernels import NO_ARC
 from pccl.synthesis.methods.guided_kernels import Guide, raise_prices, without_stale
 from pccl.synthesis.search_kernels import (
@@ -29,7 +29,6 @@ from pccl.synthesis.search_kernels import (
     set_label,
     stay_of,
     take_tree,
-    time_anew,
 )
 
 TURN = 0.4
@@ -47,7 +46,7 @@ def grow_by_branches(world: World, guide: Guide, job: int) -> int:
     growing = work.growing
     size = world.jobs.size[job]
     if growing[0] == 0:
-        plant(world, job)
+        plant(world, guide, job)
     while growing[2] > 0:
         looked = work.search[1]
         width = find_branch(world, guide, job)
@@ -60,19 +59,20 @@ def grow_by_branches(world: World, guide: Guide, job: int) -> int:
             work.search[1] = looked
             return status
         end, _ = take_tree(world, size, width)
+        forget_gaps(world, width)
         growing[4] = max(growing[4], end)
         if net.limited:
             fill_stores(world, size, width)
             stay_on(world)
         if guide.on:
             raise_prices(world, guide, size, width)
-        join_members(world, width)
+        join_members(world, guide, width)
     growing[0] = 0
     return DONE
 
 
 @kernel
-def plant(world: World, job: int) -> None:
+def plant(world: World, guide: Guide, job: int) -> None:
     """Begin a tree: its source has the chunk, and all destinations want it."""
     jobs = world.jobs
     work = world.work
@@ -85,25 +85,30 @@ def plant(world: World, job: int) -> None:
     work.growing[4] = 0
     for i in range(jobs.first[job], jobs.first[job + 1]):
         work.wanted[jobs.destination[i]] = tree
-    add_member(world, jobs.source[job], jobs.release[job], 0)
+    add_member(world, guide, jobs.source[job], jobs.release[job], 0)
 
 
 @kernel
-def add_member(world: World, device: int, since: int, depth: int) -> None:
+def add_member(world: World, guide: Guide, device: int, since: int, depth: int) -> None:
     """Note that a device has the chunk, and how many have handed it on so far."""
     work = world.work
     work.depth[device] = depth
     tree = work.growing[0]
     work.has[device] = tree
-    work.since[device] = since
-    work.member[work.growing[1]] = device
-    work.growing[1] += 1
+    work.open[device] = world.net.first[device]
+    # No search for a branch changes what is noted of members.
+    set_label(work.label, device, since, 0, NO_ARC, 0)
+    guide.cost[device] = guide.handed * depth
+    guide.score[device] = guide.urgency * since + guide.handed * depth
+    work.growing[1] = push_key(
+        work.member_key, work.member, work.growing[1], guide.score[device], device
+    )
     if work.wanted[device] == tree:
         work.growing[2] -= 1
 
 
 @kernel
-def join_members(world: World, width: int) -> None:
+def join_members(world: World, guide: Guide, width: int) -> None:
     """Note who has the chunk once the branch found is taken: not the switches that have passed it on."""
     net = world.net
     work = world.work
@@ -112,7 +117,7 @@ def join_members(world: World, width: int) -> None:
         receiver = net.dst[work.tree[i]]
         if not net.passes[receiver]:
             depth += 1
-            add_member(world, receiver, work.label[receiver, ARRIVAL], depth)
+            add_member(world, guide, receiver, work.label[receiver, ARRIVAL], depth)
             if net.store[receiver] >= 0:
                 work.left[receiver] = max(work.label[receiver, ARRIVAL], work.sent[receiver])
 
@@ -155,14 +160,10 @@ def nearest(world: World, guide: Guide, job: int) -> int:
     forbidden = np.int64(world.jobs.unreachable)
     work.search[0] += 1
     labelled = 2 * work.search[0]
-    waiting = np.int64(0)
-    for m in range(work.growing[1]):
-        device = work.member[m]
-        state[device] = labelled
-        set_label(label, device, work.since[device], 0, NO_ARC, 0)
-        cost[device] = guide.handed * work.depth[device]
-        score[device] = guide.urgency * work.since[device] + guide.handed * work.depth[device]
-        waiting = push_key(guide.key, guide.entry, waiting, score[device], device)
+    waiting = work.growing[1]
+    for m in range(waiting):
+        guide.key[m] = work.member_key[m]
+        guide.entry[m] = work.member[m]
     while waiting > 0:
         key = guide.key[0]
         device = guide.entry[0]
@@ -173,7 +174,15 @@ def nearest(world: World, guide: Guide, job: int) -> int:
             return device
         if waiting + net.first[device + 1] - net.first[device] + len(state) > len(guide.key):
             waiting = without_stale(guide.key, guide.entry, score, waiting)
-        for arc in range(net.first[device], net.first[device + 1]):
+        last = net.first[device + 1]
+        first = net.first[device]
+        if work.has[device] == tree:
+            # What leads to members will do so as long as the tree grows.
+            first = work.open[device]
+            while first < last and work.has[net.dst[first]] == tree:
+                first += 1
+            work.open[device] = first
+        for arc in range(first, last):
             successor = net.dst[arc]
             if work.has[successor] == tree or np.int64(zone[successor]) >= forbidden:
                 continue
@@ -185,7 +194,7 @@ def nearest(world: World, guide: Guide, job: int) -> int:
             if known and price + guide.urgency * earliest >= score[successor]:
                 continue
             work.search[1] += 1
-            start, slot = earliest_start(world, arc, label[device, ARRIVAL], size)
+            start, slot = start_on(world, arc, label[device, ARRIVAL], size)
             arrival = start + net.travel[size, kind]
             behind = successor - source if successor > source else successor - source + len(state)
             total = price + guide.urgency * arrival + turn * behind
@@ -213,8 +222,35 @@ def way_to(world: World, device: int, size: int) -> int:
     # The way to a device may have become cheaper, but later, after its successor was labelled.
     for i in range(width):
         arc = work.tree[i]
-        time_anew(world, arc, work.label[net.src[arc], ARRIVAL], size)
+        start, slot = start_on(world, arc, work.label[net.src[arc], ARRIVAL], size)
+        arrival = start + net.travel[size, net.kind[arc]]
+        set_label(work.label, net.dst[arc], arrival, start, arc, slot)
     return width
+
+
+@inlined
+def start_on(world: World, arc: int, time: int, size: int) -> tuple[int, int]:
+    """The earliest start from `time` on, and its place; the answer is kept until the tree takes the lane."""
+    net = world.net
+    if net.limited:
+        return earliest_start(world, arc, time, size)
+    lane = net.lane[arc]
+    tree = world.work.growing[0]
+    gap = world.work.gap
+    if gap[lane, 0] != tree or gap[lane, 1] != time:
+        start, slot = first_gap(world.lanes, lane, time, net.hold[size, net.kind[arc]])
+        gap[lane, 0] = tree
+        gap[lane, 1] = time
+        gap[lane, 2] = start
+        gap[lane, 3] = slot
+    return gap[lane, 2], gap[lane, 3]
+
+
+@inlined
+def forget_gaps(world: World, width: int) -> None:
+    """What is known of lanes that a branch has taken holds no longer."""
+    for i in range(width):
+        world.work.gap[world.net.lane[world.work.tree[i]], 0] = 0
 
 
 @kernel

@@ -173,7 +173,7 @@ def _grown(routes: Routes, done: int, devices: int) -> Routes:
 def work_for(net: Network) -> Work:
     """Scratch space for searches on a network."""
     devices = len(net.first) - 1
-    state, wanted, in_tree, not_before, sent, member, since, left, has, depth = np.zeros(
+    state, wanted, in_tree, not_before, sent, member, left, has, open_, depth = np.zeros(
         (10, devices), np.int64
     )
     return Work(
@@ -183,11 +183,13 @@ def work_for(net: Network) -> Work:
         in_tree=in_tree,
         not_before=not_before,
         sent=sent,
+        member_key=np.empty(devices),
         member=member,
-        since=since,
         left=left,
         has=has,
+        open=open_,
         depth=depth,
+        gap=np.zeros((int(net.lane.max(initial=-1)) + 1, 4), np.int64),
         heap=np.empty((len(net.dst) + 2, 3), np.int64),
         pending=np.empty((devices, 2), np.int64),
         tree=np.empty(devices, np.int64),
