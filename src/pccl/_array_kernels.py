@@ -11,7 +11,9 @@ from numba.extending import intrinsic
 from pccl._arrays import Bits, Indices, Ints
 from pccl._kernels import inlined, kernel
 
-__all__ = ["counting_order", "draw", "move_rows"]
+__all__ = ["DIGIT", "counting_order", "draw", "move_rows", "sort_by_digit"]
+
+DIGIT = 11  # bits that are sorted by at a time: as many counters as stay near
 
 
 @inlined
@@ -39,6 +41,24 @@ def counting_order(keys: Indices, first: Ints, order: Ints) -> None:
     for i in range(len(first) - 1, 0, -1):
         first[i] = first[i - 1]
     first[0] = 0
+
+
+@kernel
+def sort_by_digit(keys: Ints, shift: int, count: Ints, order: Ints, found: Ints) -> None:
+    """Sort an order by one digit of the keys, from bit `shift` on; equal ones keep their order."""
+    last = len(count) - 1
+    count[:] = 0
+    for i in range(len(keys)):
+        count[(keys[i] >> shift) & last] += 1
+    begin = 0
+    for digit in range(len(count)):
+        width = count[digit]
+        count[digit] = begin
+        begin += width
+    for i in range(len(order)):
+        digit = (keys[order[i]] >> shift) & last
+        found[count[digit]] = order[i]
+        count[digit] += 1
 
 
 @intrinsic

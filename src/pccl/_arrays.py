@@ -17,12 +17,12 @@ __all__ = [
     "Floats",
     "Indices",
     "Ints",
-    "compact",
     "count_within",
     "inverse",
     "largest",
     "offsets_by_owner",
     "offsets_of",
+    "sorted_order",
     "stable_order",
     "take_rows",
 ]
@@ -87,9 +87,27 @@ def stable_order(keys: Indices, count: int) -> Ints:
     return order
 
 
-def compact(key: Column) -> Column:
-    """The same numbers in 16 bits where they fit, which NumPy sorts in linear time."""
-    return key.astype(np.uint16) if key.max(initial=0) < 2**16 else key
+def sorted_order(keys: Column, order: Ints | None = None) -> Ints:
+    """Indices that sort whole numbers, in linear time; equal ones keep the order that is given, or theirs.
+
+    Examples
+    --------
+    >>> sorted_order(np.array([3, -1, 3, 0])).tolist()
+    [1, 3, 0, 2]
+    >>> sorted_order(np.array([3, -1, 3, 0]), np.array([3, 2, 1, 0])).tolist()
+    [1, 3, 2, 0]
+    """
+    from pccl._array_kernels import DIGIT, sort_by_digit  # Numba takes a moment to load
+
+    found = np.arange(len(keys)) if order is None else order
+    low = int(keys.min(initial=0))
+    above = keys.astype(np.int64) - low
+    count = np.empty(2**DIGIT, np.int64)
+    for shift in range(0, int(above.max(initial=0)).bit_length(), DIGIT):
+        before = found
+        found = np.empty_like(before)
+        sort_by_digit(above, shift, count, before, found)
+    return found
 
 
 def count_within(widths: Column) -> Ints:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pccl._arrays import Column, Ints, compact
+from pccl._arrays import Column, Ints, sorted_order
 from pccl.errors import PcclError
 from pccl.synthesis.jobs import Jobs
 
@@ -66,7 +66,7 @@ def _sorted_by(keys: list[Column], rng: np.random.Generator) -> Ints:
     """
     order = rng.permutation(len(keys[0]))
     for key in keys:
-        order = order[np.argsort(compact(key)[order], kind="stable")]
+        order = sorted_order(key, order)
     return order
 
 

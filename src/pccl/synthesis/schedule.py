@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pccl._arrays import Bools, Column, Indices, Ints, compact, offsets_of
+from pccl._arrays import Bools, Column, Indices, Ints, offsets_of, sorted_order
 from pccl.algorithm import Algorithm, Provenance
 from pccl.algorithm.timing import move_up
 from pccl.bounds import Bound
@@ -210,7 +210,7 @@ class Schedule:
 
     def replayed(self, planned: Ints, moves: Moves) -> tuple[Ints, Ints, Ten]:
         """Starts as early as they can be in their planned order; when slots are ready; the TEN they leave."""
-        return self._placed(np.argsort(compact(planned), kind="stable"), moves)
+        return self._placed(sorted_order(planned), moves)
 
     def _placed(self, order: Ints, moves: Moves) -> tuple[Ints, Ints, Ten]:
         start = np.empty_like(self.start)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pccl._arrays import Floats, Ints, inverse, offsets_by_owner
+from pccl._arrays import Floats, Ints, inverse, offsets_by_owner, sorted_order
 from pccl.synthesis.schedule import COLLECT, SPREAD, Schedule
 from pccl.synthesis.schedule_kernels import Moves
 from pccl.synthesis.timetable_kernels import Queues, Waiting, serve_by_rank, weigh
@@ -98,16 +98,19 @@ class Timetable:
     @cached_property
     def _waiting(self) -> Waiting:
         slots = self.schedule.num_slots
-        followers = np.argsort(self.moves.sender, kind="stable")
+        followers = sorted_order(self.moves.sender)
         missing = np.bincount(self.moves.receiver, minlength=slots)
         return Waiting(offsets_by_owner(self.moves.sender, slots), followers, missing)
+
+    @cached_property
+    def _by_start(self) -> Ints:
+        return sorted_order(self.start)
 
     @cached_property
     def _weights(self) -> tuple[Ints, Ints]:
         """Per transfer: how long the longest way on takes, and how many transfers follow."""
         tail, followers = np.zeros((2, self.schedule.num_slots), np.int64)
-        order = np.argsort(self.start, kind="stable")
-        weigh(self.schedule.net, self.moves, order, tail, followers)
+        weigh(self.schedule.net, self.moves, self._by_start, tail, followers)
         return tail[self.moves.receiver], followers[self.moves.receiver]
 
     def _rank(self, rank: Rank) -> Ints:
@@ -115,8 +118,10 @@ class Timetable:
         if rank is Rank.FIFO:
             return np.empty(0, np.int64)
         tail, followers = self._weights
-        most_important_last = [-tail, -followers]
+        most_important_last = [tail, followers]
         if rank is Rank.LONGEST_WAY:
             most_important_last.reverse()
-        order = np.lexsort((self.start, *most_important_last))
+        order = self._by_start
+        for weight in most_important_last:
+            order = sorted_order(-weight, order)
         return inverse(order)

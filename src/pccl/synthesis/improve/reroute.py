@@ -8,7 +8,7 @@ from itertools import cycle
 
 import numpy as np
 
-from pccl._arrays import Bits, Ints
+from pccl._arrays import Bits, Ints, sorted_order
 from pccl.network import Ten, arc_of_link
 from pccl.synthesis.improve.base import Aim, Improvement
 from pccl.synthesis.improve.reroute_kernels import Tries, reroute
@@ -153,7 +153,7 @@ class _View:
         """The TEN with all transfers taken out."""
         ten = Ten.empty(self.jobs.topology, self.jobs.net)
         ten.lanes.slack[:] = 1  # a gap that was closed would not open again when a neighbour goes
-        order = np.argsort(self.start, kind="stable")
+        order = sorted_order(self.start)
         count = len(order)
         # Each transfer is ready when it started, and makes nothing else ready.
         nobody = np.full(count, count)
