@@ -43,18 +43,22 @@ def pop(heap: Ints, size: int) -> int:
     tie = heap[last, 1]
     item = heap[last, 2]
     move(heap, 0, last)
+    # Down to the bottom along the lesser children, and up again: most of what was last belongs near there.
     hole = np.int64(0)
-    while True:
-        child = (2 * hole + 1) & INDEX
-        if child >= last:
-            break
-        right = child + 1
+    child = np.int64(1)
+    while child < last:
+        right = (child + 1) & INDEX
         if right < last and comes_before(heap, right, heap[child, 0], heap[child, 1]):
             child = right
-        if not comes_before(heap, child, score, tie):
-            break
         move(heap, child, hole)
         hole = child
+        child = (2 * hole + 1) & INDEX
+    while hole > 0:
+        parent = ((hole - 1) >> 1) & INDEX
+        if comes_before(heap, parent, score, tie):
+            break
+        move(heap, parent, hole)
+        hole = parent
     if last > 0:
         heap[hole, 0] = score
         heap[hole, 1] = tie
@@ -98,16 +102,21 @@ def pop_key(keys: Any, items: Ints, size: int) -> int:
     last = size - 1
     key = keys[last]
     item = items[last]
+    # Down to the bottom along the lesser children, and up again: most of what was last belongs near there.
     hole = np.int64(0)
-    while 2 * hole + 1 < last:
-        child = 2 * hole + 1
+    child = np.int64(1)
+    while child < last:
         if child + 1 < last and keys[child + 1] < keys[child]:
             child += 1
-        if keys[child] >= key:
-            break
         keys[hole] = keys[child]
         items[hole] = items[child]
         hole = child
+        child = 2 * hole + 1
+    while hole > 0 and keys[(hole - 1) >> 1] >= key:
+        parent = (hole - 1) >> 1
+        keys[hole] = keys[parent]
+        items[hole] = items[parent]
+        hole = parent
     keys[hole] = key
     items[hole] = item
     return last
