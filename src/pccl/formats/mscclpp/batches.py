@@ -12,10 +12,11 @@ from itertools import chain
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints, inverse
+from pccl._arrays import Bools, Ints, inverse, offsets_by_owner, sorted_order
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.ordering import sorted_events
+from pccl.formats.mscclpp.staging_kernels import Marks, Order, stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,28 +100,20 @@ def single(program: Program, box: int) -> Batches:
     return Batches(messages, m.src, m.dst, port, staged, pairs, time, position)
 
 
-def _staged(program: Program, position: Ints) -> tuple[list[bool], list[int]]:
+def _staged(program: Program, position: Ints) -> tuple[list[bool], Ints]:
     """Per message whether it lands in scratch; and the receipts of others that would otherwise wait for something."""
     count = len(program.messages)
+    events = len(position)
     # A sum needs both of its parts, so that what arrives must not land on the other one.
-    staged = program.messages.reduce.tolist()
+    staged = program.messages.reduce.copy()
+    in_time = np.zeros(count, np.bool_)
     receipts = (program.after >= count) & (program.after < 2 * count)
-    waiting = np.unique(program.after[receipts] - count).tolist()
-    before = _listed(program.before, program.after, len(position)) if waiting else []
-    places = position.tolist()
-    in_time = []
-    for i in waiting:
-        if staged[i]:
-            continue
-        # A put does not ask its receiver: it may go to its place at once only if whoever sends it knows, from
-        # what it has received, that the place is free.
-        if _all_precede(before[count + i], i, count, before, places):
-            # It waits no longer, so that later questions must find their way through its send.
-            before[count + i] = []
-            in_time.append(count + i)
-        else:
-            staged[i] = True
-    return staged, in_time
+    waiting = np.unique(program.after[receipts] - count)
+    before = program.before[sorted_order(program.after)]
+    order = Order(offsets_by_owner(program.after, events), before, position)
+    sought, seen, stack = np.zeros((3, events), np.int64)
+    stage(order, Marks(sought, seen, stack), waiting, staged, in_time)
+    return staged.tolist(), count + np.flatnonzero(in_time)
 
 
 def _listed(first: Ints, then: Ints, count: int) -> list[list[int]]:
@@ -155,24 +148,3 @@ def positions(pairs: tuple[Ints, Ints], time: Ints, port: Bools) -> Ints:
             mend = " over ports; export it out of place, or with all ranks in one box"
         raise PcclError(f"messages of the algorithm would wait for each other in a circle{mend}")
     return inverse(order)
-
-
-def _all_precede(
-    events: list[int], event: int, count: int, before: list[list[int]], position: list[int]
-) -> bool:
-    """Whether all these events are complete, for certain, when another one begins."""
-    missing = set(events)
-    oldest = min(position[e] for e in events)
-    seen = {event}
-    queue = [event]
-    # Back from the one that begins, to whatever it is ordered after; nothing older than all of them is of interest.
-    while queue and missing:
-        one = queue.pop()
-        missing.discard(one)
-        # A receipt also comes after its own send.
-        sources = [*before[one], one - count] if count <= one < 2 * count else before[one]
-        for earlier in sources:
-            if earlier not in seen and position[earlier] >= oldest:
-                seen.add(earlier)
-                queue.append(earlier)
-    return not missing
