@@ -287,6 +287,8 @@ def _merge_all(
 def _split(members: Ints, keys: list[Ints]) -> list[Ints]:
     """The members that agree in all keys, group by group."""
     columns = np.stack([key[members] for key in keys])
-    _, number, count = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
-    order = np.argsort(number.reshape(-1), kind="stable")
-    return np.split(members[order], np.cumsum(count)[:-1])
+    # By the first key, then the next, and so on; those who agree in all of them keep their order.
+    order = np.lexsort(columns[::-1])
+    columns = columns[:, order]
+    ends = np.flatnonzero(np.any(columns[:, 1:] != columns[:, :-1], axis=0))
+    return np.split(members[order], ends + 1)

@@ -160,8 +160,9 @@ class Merging:
         """Let some members of blocks have the sum of all; returns those who can: they are next to all other blocks."""
         held = self.held(pattern)
         partners = {}
+        asked = set(who.tolist())
         for block, members in enumerate(blocks):
-            for member in members[np.isin(members, who)].tolist():
+            for member in filter(asked.__contains__, members.tolist()):
                 found = self._partners(member, block, blocks, held.since, pattern)
                 if found is not None:
                     partners[member] = found
@@ -230,6 +231,8 @@ class Merging:
 
     def _copy(self, pattern: int, members: Ints, informed: set[int]) -> bool:
         """Copy the sum from those who have it to the others, who get it from whomever it comes from first."""
+        if len(informed) == len(members):
+            return True
         inside = np.isin(members, list(informed))
         have = members[inside]
         need = members[~inside]
