@@ -26,7 +26,7 @@ from pccl.synthesis.incumbent import Entry, Log
 from pccl.synthesis.known import Known, Schemes, beats_trees
 from pccl.synthesis.problem import Progress
 from pccl.synthesis.schedule import Schedule
-from pccl.synthesis.search import Search
+from pccl.synthesis.search import MENDABLE, Search
 from pccl.targets import TARGETS, Target
 from pccl.topology import Topology
 from pccl.topology.parts import SWITCH
@@ -266,6 +266,10 @@ class Fitting:
         quick = lower_bound(self.topology, *cut(self.collectives, pieces), quick=True)
         # Where the bound is higher for these chunks, what is found will be so too.
         if best.duration * quick.value > most * best.problem.quick_bound.value:
+            return None
+        # Likewise where some more chunks than these were found to take so long that nothing mends it.
+        more = [count for count in search.best_of if pieces <= count < self._pieces(best)]
+        if more and search.best_of[min(more)].duration > MENDABLE * most:
             return None
         opening = search.best_of.get(pieces)
         try:
