@@ -93,7 +93,7 @@ class _Assembly:
         for _, event, is_answer in sorted(work):
             # What is overwritten afterwards may count on the answer, so that only now others are told.
             if is_answer:
-                self._over("wait", [self.schedule.stream_of[event]])
+                self._over_one("wait", self.schedule.stream_of[event])
                 self.recent.add(event)
                 self._tell(event)
             else:
@@ -134,8 +134,9 @@ class _Assembly:
     def _do(self, event: int) -> None:
         role = self.block.role
         # Those of other threadblocks are waited for; after those of the same one a nop is enough.
-        self._semaphores("sem_acquire", self.resources.acquire.get(event, []))
-        if self.recent.intersection(self.batches.before[event]):
+        if event in self.resources.acquire:
+            self._semaphores("sem_acquire", self.resources.acquire[event])
+        if self.recent and self.recent.intersection(self.batches.before[event]):
             self._synchronize()
         if role == SENDER:
             self._send(event)
@@ -146,7 +147,8 @@ class _Assembly:
             self._receive(event - len(self.batches), event)
         else:
             k = event - 2 * len(self.batches)
-            self._move("copy", [self.resources.copy_from[k]], self.resources.copy_to[k])
+            source, target = self.resources.copy_from[k], self.resources.copy_to[k]
+            self._move({"name": "copy", "src_buff": [source], "dst_buff": [target]})
             self.recent.add(event)
         self._tell(event)
 
@@ -155,6 +157,7 @@ class _Assembly:
         messages = self.batches.messages[batch]
         kind = KINDS[stream.port]
         refs = self.refs[kind]
+        channel = self.number[stream]
         for message in messages:
             land = self.resources.land[message]
             buffer = (stream.dst, land["type"], kind)
@@ -166,23 +169,24 @@ class _Assembly:
             }
             # A port keeps its order, so that the last put of a batch can signal for all of them.
             signals = stream.port and message == messages[-1]
-            self._move(
-                "pws" if signals else "put",
-                [self.resources.read[message]],
-                remote,
-                channel_ids=[self.number[stream]],
-                channel_type=kind,
-            )
+            op = {
+                "name": "pws" if signals else "put",
+                "src_buff": [self.resources.read[message]],
+                "dst_buff": [remote],
+                "channel_ids": [channel],
+                "channel_type": kind,
+            }
+            self._move(op)
         # Over memory all threads copy at once: a signal is safe only after they have met.
         if not stream.port:
             self.recent.add(batch)
             self._synchronize()
-            self._over("signal", [stream])
+            self._over_one("signal", stream)
 
     def _receive(self, batch: int, event: int) -> None:
         r = self.resources
         stream = self.schedule.stream_of[batch]
-        self._over("wait", [stream])
+        self._over_one("wait", stream)
         for message in self.batches.messages[batch]:
             if not self.batches.staged[message]:
                 continue
@@ -190,20 +194,21 @@ class _Assembly:
             landed = r.land[message]
             target = r.write[message]
             if r.program.messages.reduce[message]:
-                self._move("re", [r.add[message], landed], target, reduce_op="sum")
+                sources = [r.add[message], landed]
+                op = {"name": "re", "src_buff": sources, "dst_buff": [target], "reduce_op": "sum"}
             else:
-                self._move("copy", [landed], target)
+                op = {"name": "copy", "src_buff": [landed], "dst_buff": [target]}
+            self._move(op)
             self.recent.add(event)
         # The sender may overwrite what was sent as soon as it has been read here.
         if batch in self.schedule.answered:
             self._synchronize()
-            self._over("signal", [stream])
+            self._over_one("signal", stream)
 
-    def _move(self, name: str, sources: list[Json], destination: Json, **more: object) -> None:
+    def _move(self, op: Json) -> None:
         # One thread waits; the others know of it only after a nop.
         if self.heard:
             self._synchronize()
-        op = {"name": name, "src_buff": sources, "dst_buff": [destination], **more}
         if self.instances > 1:
             op["tbg_info"] = {"tb_id": self.instance, "tbg_size": self.instances}
         self.ops.append(op)
@@ -224,23 +229,30 @@ class _Assembly:
             self.recent.clear()
 
     def _over(self, name: str, streams: list[Stream]) -> None:
-        """A signal or a wait over the channels of streams; waits that follow each other become one."""
+        """A signal or a wait over the channels of streams."""
         for kind in KINDS:
             numbers = [self.number[stream] for stream in streams if KINDS[stream.port] == kind]
-            if not numbers:
-                continue
-            last = self.ops[-1] if self.ops else {}
-            # Waiting for several at once saves operations, of which there are few.
-            if last.get("name") == name == "wait" and last["channel_type"] == kind:
-                joined = last["channel_ids"] + numbers
-                if len(set(joined)) == len(joined) <= MAX_CHANNELS_OF_OP:
-                    last["channel_ids"] = joined
-                    continue
-            self.ops += [
-                {"name": name, "channel_ids": part, "channel_type": kind}
-                for part in _parts(numbers, MAX_CHANNELS_OF_OP)
-            ]
-        self.heard |= name in ("wait", "rlxwait") and bool(streams)
+            if numbers:
+                self._over_channels(name, kind, numbers)
+
+    def _over_one(self, name: str, stream: Stream) -> None:
+        """A signal or a wait over the channel of a stream."""
+        self._over_channels(name, KINDS[stream.port], [self.number[stream]])
+
+    def _over_channels(self, name: str, kind: str, numbers: list[int]) -> None:
+        """A signal or a wait over channels; waits that follow each other become one."""
+        self.heard |= name in ("wait", "rlxwait")
+        last = self.ops[-1] if self.ops else {}
+        # Waiting for several at once saves operations, of which there are few.
+        if name == "wait" and last.get("name") == name and last["channel_type"] == kind:
+            joined = last["channel_ids"] + numbers
+            if len(set(joined)) == len(joined) <= MAX_CHANNELS_OF_OP:
+                last["channel_ids"] = joined
+                return
+        self.ops += [
+            {"name": name, "channel_ids": part, "channel_type": kind}
+            for part in _parts(numbers, MAX_CHANNELS_OF_OP)
+        ]
 
     def _semaphores(self, name: str, numbers: list[int]) -> None:
         # Every instance has semaphores of its own, numbered behind those of the instances before it.

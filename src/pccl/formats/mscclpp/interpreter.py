@@ -193,8 +193,8 @@ class _Machine:
         parts = lcm(*{step.op.tbg_info.tbg_size for step in steps if step.op.tbg_info})
         self.memory = Memory(resolved.sizes, resolved.plan.inplace, parts)
         # Each port channel is a line of execution: it acts after, and not together with, who uses it.
-        keys = {channel.own for step in steps for channel in step.channels}
-        ports = sorted(key for key in keys if key.kind == "port")
+        over_ports = [step for step in steps if step.op.channel_type == "port"]
+        ports = sorted({channel.own for step in over_ports for channel in step.channels})
         work = [(rank, block) for rank, gpu in enumerate(resolved.blocks) for block in gpu]
         # Ports get what they do while others run.
         work += [(rank, []) for _, rank, _ in ports]

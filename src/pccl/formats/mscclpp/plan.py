@@ -25,7 +25,8 @@ MAX_SEMAPHORES_OF_OP = 16
 MAX_BARRIERS = 16
 
 
-class Chunks(msgspec.Struct):
+# Of what there are tens of thousands, nothing refers back to what it is part of: nobody need look for cycles there.
+class Chunks(msgspec.Struct, gc=False):
     """Some chunks of a buffer of this GPU (by type) or of another (by number)."""
 
     index: int
@@ -41,7 +42,7 @@ class Share(msgspec.Struct):
     tbg_size: int
 
 
-class Op(msgspec.Struct):
+class Op(msgspec.Struct, gc=False):
     """One operation of a threadblock."""
 
     name: str

@@ -56,7 +56,7 @@ class Key(NamedTuple):
         return f"{what} {self.number}"
 
 
-class Range(msgspec.Struct, frozen=True):
+class Range(msgspec.Struct, frozen=True, gc=False):
     """Chunks of a buffer, wherever they lie."""
 
     rank: int
@@ -84,7 +84,7 @@ class Channel(NamedTuple):
     other: Key
 
 
-class Step(msgspec.Struct):
+class Step(msgspec.Struct, gc=False):
     """An operation with all its indirections followed.
 
     Attributes
@@ -371,13 +371,17 @@ def _wrong_sharing(steps: Iterable[Step]) -> Iterator[str]:
     barriers: dict[tuple[int, int], list[Step]] = defaultdict(list)
     for step in steps:
         name = step.op.name
-        for key, _ in step.channels:
-            # A channel counts the signals of one threadblock; a semaphore may be released by many.
-            if name in WAITS:
-                users[key, "acquire" if key.kind == "semaphore" else "wait"].add(step.threadblock)
-            elif name in SIGNALS and key.kind != "semaphore":
+        # A channel counts the signals of one threadblock; a semaphore may be released by many.
+        if name == "sem_acquire":
+            for key, _ in step.channels:
+                users[key, "acquire"].add(step.threadblock)
+        elif name in WAITS:
+            for key, _ in step.channels:
+                users[key, "wait"].add(step.threadblock)
+        elif name in SIGNALS and name != "sem_release":
+            for key, _ in step.channels:
                 users[key, "signal"].add(step.threadblock)
-        if name == "barrier":
+        elif name == "barrier":
             barriers[step.rank, step.op.barrier_id or 0].append(step)
     for (key, does), blocks in users.items():
         if len(blocks) > 1:
