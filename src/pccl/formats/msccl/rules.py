@@ -26,6 +26,7 @@ SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 READS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
 WRITES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
+TYPES = READS | WRITES
 
 
 def broken_rules(algorithm: XmlAlgorithm, target: Target) -> list[Problem]:
@@ -63,7 +64,9 @@ def broken_parts(algorithm: XmlAlgorithm) -> list[Problem]:
         others = {tb.id: tb for tb in reversed(gpu.threadblocks)}
         for tb in gpu.threadblocks:
             for step in tb.steps:
-                problems += _broken(step, _of_dependency(step, others))
+                # Most steps wait for nothing.
+                if step.depid >= 0:
+                    problems += _broken(step, _of_dependency(step, others))
                 problems += _broken(step, _of_nop(step) if step.type == "nop" else _of_step(step))
     return problems
 
@@ -222,8 +225,6 @@ def _of_sums(tb: Threadblock) -> Iterator[str]:
 
 
 def _of_dependency(step: Step, others: dict[int, Threadblock]) -> Iterator[str]:
-    if step.depid < 0:
-        return
     other = others.get(step.depid)
     if other is None or not 0 <= step.deps < len(other.steps):
         yield f"it waits for step {step.deps} of tb {step.depid}, which is not there"
@@ -247,7 +248,7 @@ def _of_nop(step: Step) -> Iterator[str]:
 def _of_step(step: Step) -> Iterator[str]:
     tb = step.around
     kind = step.type
-    if kind not in READS | WRITES:
+    if kind not in TYPES:
         yield f"there is no type {kind!r}"
     if kind in SENDS and tb.send < 0:
         yield f"type {kind} sends, but the threadblock has no peer to send to"

@@ -110,8 +110,7 @@ def write(
         collective=collective,
     )
     # Nothing that is wrong reaches a disk.
-    layout, head = _that_runs(lay, (algorithm.topology.name, protocol, least, most))
-    text = layout.text(head)
+    layout, head, text = _that_runs(lay, (algorithm.topology.name, protocol, least, most))
     promised = promise(algorithm, collective, "msccl", lowered=lowered, queue=layout.queue)
     with replacing(path) as file:
         file.write(text.encode("ascii"))
@@ -347,20 +346,25 @@ class _HangsError(PcclError):
 
 def _that_runs(
     lay: Callable[..., _Layout], about: Sequence[Any]
-) -> tuple[_Layout, dict[str, str | int]]:
-    """A layout whose file has been run, and the head of the file; its messages go one by one if joined ones hang."""
+) -> tuple[_Layout, dict[str, str | int], str]:
+    """A layout whose file has been run, the head of the file, and all of it.
+
+    Its messages go one by one if joined ones hang.
+    """
     try:
         layout = lay()
         head = layout.head(*about)
-        _try(layout.text(head), layout)
+        text = layout.text(head)
+        _try(text, layout)
     except _HangsError as hangs:
         layout = lay(joined=False)
         head = layout.head(*about)
+        text = layout.text(head)
         try:
-            _try(layout.text(head), layout)
+            _try(text, layout)
         except PcclError:
             raise hangs from None
-    return layout, head
+    return layout, head, text
 
 
 def _try(text: str, layout: _Layout) -> None:

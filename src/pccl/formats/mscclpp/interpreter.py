@@ -313,6 +313,11 @@ class _Machine:
 
     def _move(self, thread: Thread, step: Step) -> bool:
         """Copies and sums by the threads of the threadblock itself."""
+        # Nearly all are of one place to one other.
+        if len(step.sources) == len(step.destinations) == 1:
+            values = self._load(thread, step.position, step, step.sources[0])
+            self._store(thread, step.position, step, step.destinations[0], values)
+            return True
         read = [self._load(thread, step.position, step, place) for place in step.sources]
         # All destinations get the sum of all sources.
         if step.op.name in SUMS:
@@ -365,11 +370,13 @@ class _Machine:
 
     def _cells(self, line: Thread, event: int, step: Step, place: Range) -> slice:
         """The part of a place that is this threadblock's, if several share the operation."""
-        if line.clock[self.count + place.rank] < 0:
+        rank = place.rank
+        # A rank knows itself to be running.
+        if rank != line.rank and line.clock[self.count + rank] < 0:
             text = f"reaches {place} without a handshake that says that this rank has started"
             self._tell(Kind.HANDSHAKE, step, text)
-        line.touched[place.rank] = event
-        cells = self.memory.cells(place.rank, place.buffer, place.begin, place.size)
+        line.touched[rank] = event
+        cells = self.memory.cells(rank, place.buffer, place.begin, place.size)
         # Kernels divide the bytes of a place evenly; `parts` is such that cells divide as well.
         share = step.op.tbg_info
         if share is None:

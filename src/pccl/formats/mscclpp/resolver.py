@@ -288,7 +288,7 @@ class _Names:
         self.semaphores = semaphores
         self.shifted = _shifted(found.plan, gpu)
         self.channels: dict[str | None, list[Channel]] = {}
-        self.buffers: dict[str | None, list[RemoteBuffer]] = {}
+        self.buffers: dict[str | None, Sequence[RemoteBuffer]] = {}
         for kind in KINDS:
             own = [Key(kind, gpu.id, i) for i in numbers_of(block.channels, kind)]
             self.channels[kind] = [paired[key] for key in own]
@@ -345,7 +345,7 @@ class _Names:
         rank = self.rank
         buffer = chunks.type
         number = chunks.buffer_id
-        remote = self.buffers.get(op.channel_type, [])
+        remote = () if number is None else self.buffers.get(op.channel_type, ())
         if (buffer is None) == (number is None):
             text = "a buffer must have either a type or a buffer_id"
         # Remote buffers are numbered within the list of the channel type.
@@ -356,9 +356,10 @@ class _Names:
             if number is not None:
                 rank = remote[number].rank
                 buffer = remote[number].type
-            place = Range(rank, str(buffer), chunks.index, chunks.size)
+            begin = chunks.index
+            place = Range(rank, str(buffer), begin, chunks.size)
             there = self.found.sizes[rank][place.buffer]
-            if 0 <= chunks.index < chunks.index + chunks.size <= there:
+            if 0 <= begin < begin + chunks.size <= there:
                 return place
             text = f"there is no {place}, only {counted(there, 'chunk')}"
         wrong.append(text)

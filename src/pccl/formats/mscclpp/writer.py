@@ -210,8 +210,8 @@ def _render(value: Json, indent: str = "\n") -> str:
     for name, item in value.items():
         if name == "ops":
             # All at once, which is much faster than one after another.
-            lines = _ENCODER.encode_lines(item).strip().split(b"\n")
-            text = _bracketed("[]", [line.decode() for line in lines], deeper)
+            lines = _ENCODER.encode_lines(item).decode().strip()
+            text = _bracketed("[]", [lines.replace("\n", f",{deeper} ")], deeper)
         elif name in UNFOLDED:
             text = _bracketed("[]", [_render(one, f"{deeper} ") for one in item], deeper)
         else:
