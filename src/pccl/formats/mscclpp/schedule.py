@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,10 +40,25 @@ MEND = (
 LONG = 1
 SHORT = 4
 # Of the operations of all threadblocks, the share that is filled without joining more messages than necessary; where
-# that leaves streams without a place, rank by rank a smaller one.
+# that leaves streams without a place, rank by rank a smaller one, at most so many times as large.
 FILLED = 0.9
-SHRINK = 0.97
+SHRINK = 0.95
 ROUNDS = 10
+
+
+class _FullError(PcclError):
+    """A rank that may have too few threadblocks, and how many it would need."""
+
+    def __init__(self, reason: str, needed: int) -> None:
+        super().__init__(reason)
+        self.needed = needed
+
+
+class _Full(NamedTuple):
+    """The same, without all that an error keeps."""
+
+    reason: str
+    needed: int
 
 
 @dataclass(eq=False)
@@ -148,9 +164,9 @@ def arrange(program: Program, *, box: int, most: int) -> Schedule:
         if len(batches) == fewest:
             break
         fewest = len(batches)
-        short = [*failed]
-        room[short] = SHRINK * room[short]
-    raise PcclError(next(iter(failed.values())))
+        for rank, full in failed.items():
+            room[rank] *= min(SHRINK, most / full.needed)
+    raise PcclError(next(iter(failed.values())).reason)
 
 
 def expected_load(program: Program) -> Ints:
@@ -204,7 +220,7 @@ def _refuse_hopeless(program: Program, box: int, most: int) -> None:
 
 def _arranged(
     program: Program, batches: Batches, cut: int, most: int
-) -> tuple[Schedule | None, dict[int, str]]:
+) -> tuple[Schedule | None, dict[int, _Full]]:
     """The threadblocks for these batches; or none, and the ranks that have too few, with the reason."""
     costs = _costs(batches)
     streams = _streams(batches, costs, cut)
@@ -278,7 +294,7 @@ def _streams(batches: Batches, costs: Ints, cut: int) -> list[Stream]:
 
 def _blocks(
     program: Program, batches: Batches, costs: list[int], streams: list[Stream], most: int
-) -> tuple[list[list[Block]], dict[int, str]]:
+) -> tuple[list[list[Block]], dict[int, _Full]]:
     """Threadblocks: one for each end of a stream as long as there are enough, otherwise several streams share one.
 
     Also the ranks that have too few of them, with the reason.
@@ -293,20 +309,20 @@ def _blocks(
         ends[stream.src, SENDER].append(stream)
         ends[stream.dst, RECEIVER].append(stream)
     blocks: list[list[Block]] = []
-    failed: dict[int, str] = {}
+    failed: dict[int, _Full] = {}
     for rank in range(len(program.npus)):
         # Copies need not wait for any channel, and get threadblocks of their own.
         copying = _copiers(sorted(copies[rank], key=place), costs)
         try:
             sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
-        except PcclError as error:
-            # Not the error itself, which would keep all that was tried.
-            failed[rank] = str(error)
+        except _FullError as error:
+            failed[rank] = _Full(str(error), error.needed + len(copying))
             continue
         own = [*sides, *copying]
         if len(own) > most:
             what = f"{len(own)} threadblocks, {len(copying)} of them for {len(copies[rank])} copies"
-            failed[rank] = f"rank {rank} needs {what}, but may have {most}; {MEND}"
+            reason = f"rank {rank} needs {what}, but may have {most}; {MEND}"
+            failed[rank] = _Full(reason, len(own))
         for block in own:
             first = block.role * count
             block.events += [first + i for stream in block.streams for i in stream.batches]
@@ -337,7 +353,7 @@ def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> 
     if sum(load) > most * MAX_OPS:
         role = SENDER if load[SENDER] > load[RECEIVER] else RECEIVER
         left = round(most * load[role] / sum(load))
-        raise PcclError(_too_much(rank, role, sides[role], left))
+        raise _FullError(_too_much(rank, role, sides[role], left), -(-sum(load) // MAX_OPS))
     # Threadblocks in proportion to the work, at least one for each side.
     for_senders = min(max(round(most * load[SENDER] / max(sum(load), 1)), 1), most - 1)
     found: list[Block] = []
@@ -348,7 +364,7 @@ def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> 
             packed = [block for role in (SENDER, RECEIVER) for block in _fill(role, sides[role])]
             if len(packed) <= most:
                 return packed
-            raise PcclError(_too_much(rank, role, sides[role], count))
+            raise _FullError(_too_much(rank, role, sides[role], count), len(packed))
         found += packed
     return found
 
