@@ -293,13 +293,20 @@ def test_how_full_a_plan_is() -> None:
     assert two == pytest.approx(2 * one, rel=0.1)
 
 
+def test_messages_are_joined_until_threadblocks_are_enough(tmp_path: Path) -> None:
+    """A rank that lacks many threadblocks gives up as much room at once."""
+    algorithm = synthesized("mesh:3x3", "all-to-all", 4)
+    said = write(algorithm, tmp_path / "a.plan.json", max_threadblocks=4)
+    assert said["threadblocks"].endswith("at most 4 on a rank")
+
+
 def test_too_many_operations_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         PcclError,
         match=r"(sends|receives) [\d,]+ batches of messages, .* has room for 64 .* --max-threadblocks",
     ):
         write(
-            synthesized("mesh:3x3", "all-to-all", 4), tmp_path / "a.plan.json", max_threadblocks=4
+            synthesized("mesh:3x3", "all-to-all", 4), tmp_path / "a.plan.json", max_threadblocks=3
         )
     with pytest.raises(
         PcclError, match=r"needs 3 threadblocks, 1 of them for \d copies, but may have 2; use fewer"
