@@ -45,6 +45,8 @@ LARGE = 64 * 10**6
 # A longer search of so many seconds either gains more than a little, or the bound is low.
 LONGER = 8
 LITTLE = 0.02
+# Network, size and chunks: for these, all methods and improvements are tried, and all runtimes asked.
+SMALL = (("mesh:2x2", "4MiB", 1), ("mesh:4x4", "1MB", None), ("switch2d:2x2", "64KiB", None))
 # Whether processes can keep to a core.
 CAN_PIN = hasattr(os, "sched_setaffinity")
 
@@ -343,7 +345,9 @@ def begin_on(cores: SimpleQueue[int]) -> None:
     """Keep to one core, whatever threads there are, and load what is compiled."""
     if CAN_PIN:
         os.sched_setaffinity(0, {cores.get()})
-    pccl.synthesize(pccl.topology.mesh(2, 2), pccl.AllReduce("4MiB"), pccl.AllToAll("4MiB"))
+    for name, size, chunks in SMALL:
+        for kind in KINDS.values():
+            pccl.synthesize(parse_topology(name), kind(size, chunks=chunks))
 
 
 def measure_number(number: int, effort: str) -> Result:

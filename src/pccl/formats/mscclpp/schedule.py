@@ -41,7 +41,7 @@ LONG = 1
 SHORT = 4
 # Of the operations of all threadblocks, the share that is filled without joining more messages than necessary; where
 # that leaves streams without a place, rank by rank a smaller one, at most so many times as large.
-FILLED = 0.88
+FILLED = 0.89
 SHRINK = 0.97
 ROUNDS = 10
 
