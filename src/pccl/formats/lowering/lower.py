@@ -120,6 +120,7 @@ def lower(
         output_bytes=layout.output_bytes,
         scratch_bytes=places.scratch_bytes,
         padding=int(laid_out.size) - int(task.size),
+        delivered=delivered if len(algorithm.collectives) == 1 else None,
     )
 
 

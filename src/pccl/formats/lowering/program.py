@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pccl._arrays import Bools, Ints
 from pccl.collective import Collective
 from pccl.collective.groups import format_group
+from pccl.formats.lowering.deliveries import Deliveries
 from pccl.units import Bytes
 
 # The buffers of a rank.
@@ -110,6 +111,8 @@ class Program:
         Per rank: the size of its buffers.
     padding
         By how many bytes the size of the collective was enlarged, so that all its chunks are equal.
+    delivered
+        What NPUs deliver to one another for all collectives of the algorithm; not known if there are several.
     """
 
     collective: Collective
@@ -123,6 +126,7 @@ class Program:
     output_bytes: Ints
     scratch_bytes: Ints
     padding: int = 0
+    delivered: Deliveries | None = None
 
     @property
     def group_facts(self) -> dict[str, str]:

@@ -212,6 +212,7 @@ _DEFAULTS = {
     for name, (_, made, _) in _ELEMENTS.items()
     if made
 }
+_WANTED = {name: [*defaults] for name, defaults in _DEFAULTS.items()}
 
 
 class _Wholes(dict[str, int | None]):
@@ -369,7 +370,7 @@ class _Reader:
     def _values(self, element: str, names: list[str], values: list[str]) -> list[Any]:
         """The attributes of an element in their order; what is wrong or missing is taken as the runtimes would."""
         defaults = _DEFAULTS[element]
-        wanted = [*defaults]
+        wanted = _WANTED[element]
         # Most files have all attributes in this order, and need no dictionary for each of their steps.
         if names != wanted:
             given = dict(zip(names, values, strict=True))

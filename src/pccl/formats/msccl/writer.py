@@ -111,7 +111,14 @@ def write(
     )
     # Nothing that is wrong reaches a disk.
     layout, head, text = _that_runs(lay, (algorithm.topology.name, protocol, least, most))
-    promised = promise(algorithm, collective, "msccl", lowered=lowered, queue=layout.queue)
+    promised = promise(
+        algorithm,
+        collective,
+        "msccl",
+        lowered=lowered,
+        delivered=layout.program.delivered,
+        queue=layout.queue,
+    )
     with replacing(path) as file:
         file.write(text.encode("ascii"))
     facts = promised.facts | _facts(head, layout.blocks, layout.program)

@@ -117,7 +117,12 @@ def write(
     box = len(program.npus) if ranks_per_box is None else positive(ranks_per_box, "ranks_per_box")
     schedule = arrange(program, box=box, most=most // copies)
     promised = promise(
-        algorithm, collective, "mscclpp", lowered=lowered, batch=schedule.batches.batch_of
+        algorithm,
+        collective,
+        "mscclpp",
+        lowered=lowered,
+        delivered=program.delivered,
+        batch=schedule.batches.batch_of,
     )
     resources = Resources(schedule, in_place)
     gpus = [assemble(resources, rank, copies) for rank in range(len(program.npus))]
