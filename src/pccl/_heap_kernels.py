@@ -22,13 +22,7 @@ INDEX = np.int64(2**62 - 1)
 @inlined
 def push(heap: Ints, size: int, score: int, tie: int, item: int) -> int:
     """Add an entry; returns the new size."""
-    hole = size
-    while hole > 0:
-        parent = ((hole - 1) >> 1) & INDEX
-        if comes_before(heap, parent, score, tie):
-            break
-        move(heap, parent, hole)
-        hole = parent
+    hole = risen(heap, size, score, tie)
     heap[hole, 0] = score
     heap[hole, 1] = tie
     heap[hole, 2] = item
@@ -53,17 +47,24 @@ def pop(heap: Ints, size: int) -> int:
         move(heap, child, hole)
         hole = child
         child = (2 * hole + 1) & INDEX
+    hole = risen(heap, hole, score, tie)
+    if last > 0:
+        heap[hole, 0] = score
+        heap[hole, 1] = tie
+        heap[hole, 2] = item
+    return last
+
+
+@inlined
+def risen(heap: Ints, hole: int, score: int, tie: int) -> int:
+    """Move a hole up to where such an entry belongs; returns its slot."""
     while hole > 0:
         parent = ((hole - 1) >> 1) & INDEX
         if comes_before(heap, parent, score, tie):
             break
         move(heap, parent, hole)
         hole = parent
-    if last > 0:
-        heap[hole, 0] = score
-        heap[hole, 1] = tie
-        heap[hole, 2] = item
-    return last
+    return hole
 
 
 @inlined
