@@ -147,7 +147,8 @@ class _Assembly:
             self._receive(event - len(self.batches), event)
         else:
             k = event - 2 * len(self.batches)
-            source, target = self.resources.copy_from[k], self.resources.copy_to[k]
+            source = self.resources.copy_from[k]
+            target = self.resources.copy_to[k]
             self._move({"name": "copy", "src_buff": [source], "dst_buff": [target]})
             self.recent.add(event)
         self._tell(event)

@@ -46,16 +46,8 @@ SHRINK = 0.97
 ROUNDS = 10
 
 
-class _FullError(PcclError):
-    """A rank that may have too few threadblocks, and how many it would need."""
-
-    def __init__(self, reason: str, needed: int) -> None:
-        super().__init__(reason)
-        self.needed = needed
-
-
 class _Full(NamedTuple):
-    """The same, without all that an error keeps."""
+    """Why a rank has too few threadblocks, and how many it would need."""
 
     reason: str
     needed: int
@@ -313,10 +305,9 @@ def _blocks(
     for rank in range(len(program.npus)):
         # Copies need not wait for any channel, and get threadblocks of their own.
         copying = _copiers(sorted(copies[rank], key=place), costs)
-        try:
-            sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
-        except _FullError as error:
-            failed[rank] = _Full(str(error), error.needed + len(copying))
+        sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
+        if isinstance(sides, _Full):
+            failed[rank] = sides._replace(needed=sides.needed + len(copying))
             continue
         own = [*sides, *copying]
         if len(own) > most:
@@ -343,7 +334,7 @@ def _copiers(copies: list[int], costs: list[int]) -> list[Block]:
     return blocks
 
 
-def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> list[Block]:
+def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> list[Block] | _Full:
     """A threadblock for each stream if there are enough, otherwise as many as there are, evenly loaded."""
     sides = (sent, received)
     if len(sent) + len(received) <= most:
@@ -353,7 +344,7 @@ def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> 
     if sum(load) > most * MAX_OPS:
         role = SENDER if load[SENDER] > load[RECEIVER] else RECEIVER
         left = round(most * load[role] / sum(load))
-        raise _FullError(_too_much(rank, role, sides[role], left), -(-sum(load) // MAX_OPS))
+        return _Full(_too_much(rank, role, sides[role], left), -(-sum(load) // MAX_OPS))
     # Threadblocks in proportion to the work, at least one for each side.
     for_senders = min(max(round(most * load[SENDER] / max(sum(load), 1)), 1), most - 1)
     found: list[Block] = []
@@ -364,7 +355,7 @@ def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> 
             packed = [block for role in (SENDER, RECEIVER) for block in _fill(role, sides[role])]
             if len(packed) <= most:
                 return packed
-            raise _FullError(_too_much(rank, role, sides[role], count), len(packed))
+            return _Full(_too_much(rank, role, sides[role], count), len(packed))
         found += packed
     return found
 
