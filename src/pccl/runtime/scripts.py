@@ -15,7 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pccl._arrays import Bools, Column, Ints, count_within, offsets_by_owner, offsets_of, take_rows
+from pccl._arrays import (
+    Bools,
+    Column,
+    Ints,
+    count_within,
+    distinct,
+    offsets_by_owner,
+    offsets_of,
+    take_rows,
+)
 from pccl.algorithm import Algorithm
 from pccl.collective import Collective, Conditions
 from pccl.errors import InternalError
@@ -238,7 +247,7 @@ def _part(algorithm: Algorithm, program: Program, first: int, in_place: bool) ->
         group=program.npus[program.members],
         members=program.members,
         helpers=np.setdiff1d(busy, program.members),
-        slots=np.unique(m.dst[kept] * count + m.chunk[kept] - first),
+        slots=distinct(m.dst[kept] * count + m.chunk[kept] - first),
         lone=np.sort(program.copies.rank[lone] * count + program.copies.chunk[lone]),
         in_place=in_place,
     )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pccl._arrays import Column as Values
-from pccl._arrays import Floats, Ints, take_rows
+from pccl._arrays import Floats, Ints, distinct, take_rows
 from pccl._files import replacing
 from pccl._version import __version__
 from pccl.algorithm import Algorithm
@@ -229,7 +229,7 @@ class _Nodes:
             # Messages are ordered by start, and so are those of a link.
             same = link[order][1:] == link[order][:-1]
             self.before[order[1:][same]] = order[:-1][same]
-        self.followed = np.unique(self.before[self.before >= 0])
+        self.followed = distinct(self.before[self.before >= 0])
 
     def receives(self, rows: Ints) -> Column:
         """Nodes that receive the messages in these rows."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints
+from pccl._arrays import Bools, Ints, distinct
 from pccl.algorithm import Algorithm
 from pccl.collective import BufferLayout, Collective, Conditions
 from pccl.collective.groups import format_group
@@ -86,6 +86,7 @@ def lower(
     places = Places(conditions, layout, delivered, delivered.chunk - first, rank_of, len(npus))
     if in_place and layout.shift is not None:
         places.make_room(layout.shift)
+    sent, received = places.find(places.src), places.find(places.dst)
     messages = Messages(
         delivered.chunk,
         places.bytes[places.chunk],
@@ -95,9 +96,9 @@ def lower(
         delivered.start,
         delivered.arrival,
         delivered.reduce,
-        *places.find(places.src, delivered.from_input),
-        *places.find(places.dst, np.zeros(len(delivered), np.bool_)),
-        *places.find(places.dst, delivered.adds_input),
+        *places.or_input(sent, delivered.from_input),
+        *received,
+        *places.or_input(received, delivered.adds_input),
     )
     copies = places.copies(bool(in_place))
     # A program for both cases keeps the order that either of them needs.
@@ -106,7 +107,7 @@ def lower(
     events = 2 * len(messages) + len(copies)
     first_event, second_event = np.concatenate(edges).T
     # Each pair once, although both cases may need it.
-    pairs = np.unique(first_event * events + second_event)
+    pairs = distinct(first_event * events + second_event)
     before, after = np.divmod(pairs, max(events, 1))
     return Program(
         collective=task,
@@ -227,9 +228,9 @@ class Places:
         self.count = max(len(conditions), 1)
         # Chunks on ranks that promise them in their outputs.
         wanted_chunk = np.repeat(np.arange(len(conditions)), conditions.num_destinations)
-        self.wanted = np.unique(rank_of[conditions.destination_ids] * self.count + wanted_chunk)
+        self.wanted = distinct(rank_of[conditions.destination_ids] * self.count + wanted_chunk)
         self.received = self.dst * self.count + chunk
-        kept = np.unique(self.received)
+        kept = distinct(self.received)
         # What a rank receives only to send it on has no place in its output.
         self.slots = kept[~np.isin(kept, self.wanted)]
         # What has to be copied from scratch to the output at the end, and when that may be.
@@ -260,7 +261,7 @@ class Places:
         self.moved, which = np.unique(key, return_inverse=True)
         self.moved_at = np.zeros(len(self.moved), np.int64)
         np.maximum.at(self.moved_at, which, free)
-        self.slots = np.unique(np.concatenate([self.slots, self.moved]))
+        self.slots = distinct(np.concatenate([self.slots, self.moved]))
 
     @property
     def scratch_bytes(self) -> Ints:
@@ -268,18 +269,21 @@ class Places:
         size = self._sizes(self.slots)
         return np.bincount(self.slots // self.count, size, self.ranks).astype(np.int64)
 
-    def find(self, rank: Ints, in_input: Bools) -> tuple[Ints, Ints]:
-        """Return buffer and offset of the chunk of each delivery on this rank, which may have it in its input only."""
+    def find(self, rank: Ints) -> tuple[Ints, Ints]:
+        """Return buffer and offset of where each rank would receive the chunk of each delivery."""
         key = rank * self.count + self.chunk
-        buffer = np.where(np.isin(key, self.slots), SCRATCH, OUTPUT)
-        buffer[in_input] = INPUT
-        # In the order of the numbers of buffers.
-        offsets = (
-            self.layout.input_offset[self.chunk],
-            self.layout.output_offset[self.chunk],
-            self._slot_offset(key),
-        )
-        return buffer, np.choose(buffer, offsets)
+        slot = np.searchsorted(self.slots, key)
+        # What has no slot may come behind all that have one.
+        has_slot = np.append(self.slots, -1)[slot] == key
+        offset = np.append(self._slot_offset, 0)[slot]
+        output = self.layout.output_offset[self.chunk]
+        return np.where(has_slot, SCRATCH, OUTPUT), np.where(has_slot, offset, output)
+
+    def or_input(self, place: tuple[Ints, Ints], in_input: Bools) -> tuple[Ints, Ints]:
+        """Return the same, but for what the rank has in its input only."""
+        buffer, offset = place
+        input_offset = self.layout.input_offset[self.chunk]
+        return np.where(in_input, INPUT, buffer), np.where(in_input, input_offset, offset)
 
     def copies(self, in_place: bool) -> Copies:
         """Return what ranks keep for themselves, and what is moved out of scratch at last."""
@@ -293,7 +297,7 @@ class Places:
         if in_place:
             own = own[:0]
             chunk = chunk[:0]
-        moved = self._rows(self.moved, self._slot_offset(self.moved))
+        moved = self._rows(self.moved, self._slot_offset[np.searchsorted(self.slots, self.moved)])
         rank, size, read, write = np.concatenate([own, moved]).T
         kept = np.arange(len(rank)) < len(own)
         return Copies(
@@ -315,12 +319,11 @@ class Places:
     def _sizes(self, key: Ints) -> Ints:
         return self.bytes[key % self.count]
 
-    def _slot_offset(self, key: Ints) -> Ints:
+    @property
+    def _slot_offset(self) -> Ints:
         """Slots of a rank follow each other in the order of chunks, so that neighbours can travel together."""
         size = self._sizes(self.slots)
         begin = np.cumsum(size) - size
         rank = self.slots // self.count
         begin -= begin[np.searchsorted(rank, rank)]
-        # What has no slot may come behind all that have one.
-        found: Ints = np.append(begin, 0)[np.searchsorted(self.slots, key)]
-        return found
+        return begin

@@ -70,18 +70,20 @@ def _places(every: _Accesses, shift: Ints | None) -> Ints:
         in_input = buffer == INPUT
         offset = np.where(in_input, offset + shift[every.rank], offset)
         buffer = np.where(in_input, OUTPUT, buffer)
-    # Places are few, offsets large: numbers from zero on fit into one key.
+    # Offsets are large: numbers from zero on fit into one key.
     offsets, where = np.unique(offset, return_inverse=True)
-    place = (every.rank * 3 + buffer) * len(offsets) + where
-    found: Ints = np.unique(place, return_inverse=True)[1]
+    found: Ints = (every.rank * 3 + buffer) * len(offsets) + where
     return found
 
 
 def _without_own(event: Ints, place: Ints, writes: Bools, first_copy: int) -> Ints:
     """Leave out reads of what the same event writes; and all of a copy of a place onto itself, which does nothing."""
-    key = event * (int(place.max(initial=0)) + 1) + place
-    own = ~writes & np.isin(key, key[writes])
-    idle = writes & (event >= first_copy) & np.isin(key, key[~writes])
+    # An event reads one place at most, and writes one at most.
+    read, written = np.full((2, int(event.max(initial=0)) + 1), -1)
+    read[event[~writes]] = place[~writes]
+    written[event[writes]] = place[writes]
+    own = ~writes & (place == written[event])
+    idle = writes & (event >= first_copy) & (place == read[event])
     return np.flatnonzero(~(own | idle))
 
 

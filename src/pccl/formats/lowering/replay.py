@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pccl._arrays import Ints, offsets_by_owner
+from pccl._arrays import Ints, distinct, offsets_by_owner
 from pccl.algorithm import Algorithm
 from pccl.errors import InternalError
 from pccl.formats.lowering.deliveries import Deliveries, follow
@@ -93,7 +93,7 @@ def _replayed(algorithm: Algorithm, sent: Deliveries, batch: Ints, queue: Ints) 
     apart = before != after
     before, after = before[apart], after[apart]
     # Each pair once: many messages of a batch wait for the same.
-    before, after = np.divmod(np.unique(before * nodes + after), max(nodes, 1))
+    before, after = np.divmod(distinct(before * nodes + after), max(nodes, 1))
     time = np.zeros(nodes, np.int64)
     # What a switch was to send on may have to wait for a sum that an NPU adds up instead of it.
     time[:count] = np.maximum(sent.link_starts, sent.start[owner])

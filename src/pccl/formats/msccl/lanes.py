@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints, count_within, take_rows
+from pccl._arrays import Bools, Ints, count_within, distinct, take_rows
 from pccl.formats.lowering import SCRATCH, Messages, Program
 from pccl.formats.msccl.joining_kernels import cut_groups, find_windows
 from pccl.formats.msccl.targets import MOST_COUNT, Target
@@ -41,7 +41,7 @@ def choose_lanes(program: Program, instances: int, target: Target, channels: int
     most = int(lanes.max(initial=0)) + 1
     limit = most if channels is None else min(most, channels)
     while limit > 1:
-        blocks = np.unique((m.src * len(program.npus) + m.dst) * limit + lanes % limit) // limit
+        blocks = distinct((m.src * len(program.npus) + m.dst) * limit + lanes % limit) // limit
         load = np.bincount(np.concatenate(np.divmod(blocks, len(program.npus)))) * instances
         if load.max() < min(ENOUGH, target.threadblocks) and limit * instances <= target.channels:
             break

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from pccl._arrays import Ints, count_within, offsets_by_owner, offsets_of
+from pccl._arrays import Ints, count_within, distinct, offsets_by_owner, offsets_of
 from pccl.formats.lowering import Program
 from pccl.formats.msccl.lanes import Lanes, Runs
 from pccl.formats.msccl.targets import MOST_COUNT
@@ -115,7 +115,7 @@ def needs_of(program: Program, runs: Runs, work: Operations) -> tuple[Ints, Ints
     task_of = np.concatenate([2 * run, 2 * run + 1, 2 * len(runs) + copies])
     total = 2 * len(runs) + len(copies)
     # Messages of one run wait for the same: each pair of tasks counts once.
-    pairs = np.unique(task_of[program.before] * total + task_of[program.after])
+    pairs = distinct(task_of[program.before] * total + task_of[program.after])
     before, after = np.divmod(pairs, total)
     # By instance and task, wherever operations are now.
     where = np.lexsort((work.task, work.instance))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints, inverse, offsets_by_owner, offsets_of
+from pccl._arrays import Bools, Ints, distinct, inverse, offsets_by_owner, offsets_of
 from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.kernels import find_waits
@@ -133,6 +133,7 @@ def _arranged(
         program = in_turn(program, lanes)
     while True:
         runs = runs_of(program, units, lanes.messages, joined)
+        _check_ends(program, units, runs)
         blocks = _blocks(program, units, operations(program, units, lanes, runs))
         _check(blocks, program, units, target)
         # Waits need steps of their own, and take time to find: not before the rest fits.
@@ -192,7 +193,7 @@ def _blocks(program: Program, units: Units, work: Operations) -> Threadblocks:
 def _channels(program: Program, units: Units, own: Operations) -> Ints:
     """One for each lane and instance, or several, by how far apart ranks are, so that none has too many peers."""
     ranks = len(program.npus)
-    pairs = np.unique(program.messages.src * ranks + program.messages.dst)
+    pairs = distinct(program.messages.src * ranks + program.messages.dst)
     peers = max(int(np.bincount(ends).max(initial=0)) for ends in np.divmod(pairs, ranks))
     # Peers are told apart by how far ahead they are, and no channel has more of them than the runtimes keep.
     sides = -(-ranks // MOST_PEERS) if peers > MOST_PEERS else 1
@@ -284,8 +285,6 @@ def _check(blocks: Threadblocks, program: Program, units: Units, target: Target)
     blocks_of = blocks.per_rank
     awaited = np.bincount(owner[np.unique(blocks.block[blocks.awaited])], minlength=ranks)
     steps = np.bincount(owner, blocks.steps, ranks).astype(np.int64)
-    # A rank without anything to do has a threadblock all the same.
-    nodes = 1 + ranks + np.maximum(blocks_of, 1) + steps
     for rank in np.flatnonzero(blocks_of > target.threadblocks)[:1]:
         peers = blocks.own.peer[(owner == rank) & (blocks.own.way == SENDING)]
         raise PcclError(
@@ -298,10 +297,25 @@ def _check(blocks: Threadblocks, program: Program, units: Units, target: Target)
             f"rank {rank}: others wait for {awaited[rank]} of its threadblocks, more than the {MOST_DEPENDED_ON + 1} "
             f"that the runtimes can number; {_fewer(program, units)}"
         )
-    for rank in np.flatnonzero(nodes > MOST_NODES)[:1]:
+    _check_elements(program, units, blocks_of, steps)
+
+
+def _check_ends(program: Program, units: Units, runs: Runs) -> None:
+    """Raise if both ends of all runs, and copies, are too many by themselves: that is soon known."""
+    m = program.messages
+    who = np.concatenate([m.src[runs.first], m.dst[runs.first], program.copies.rank])
+    steps = units.instances * np.bincount(who, minlength=len(program.npus))
+    _check_elements(program, units, np.ones_like(steps), steps)
+
+
+def _check_elements(program: Program, units: Units, blocks: Ints, steps: Ints) -> None:
+    """Raise if a rank with so many threadblocks and steps has too many elements in the file."""
+    # A rank without anything to do has a threadblock all the same.
+    elements = 1 + len(program.npus) + np.maximum(blocks, 1) + steps
+    for rank in np.flatnonzero(elements > MOST_NODES)[:1]:
         raise PcclError(
-            f"rank {rank} needs {nodes[rank]:,} elements in the file or more, but the runtimes read {MOST_NODES:,}; "
-            f"{_fewer(program, units)}"
+            f"rank {rank} needs {elements[rank]:,} elements in the file or more, but the runtimes read "
+            f"{MOST_NODES:,}; {_fewer(program, units)}"
         )
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import product
 
 from pccl.errors import InternalError
+from pccl.formats.mscclpp.packing import RECEIVER, SENDER, Block, Stream
 from pccl.formats.mscclpp.plan import MAX_CHANNELS_OF_OP, MAX_OPS, MAX_SEMAPHORES_OF_OP
 from pccl.formats.mscclpp.resources import KINDS, Json, Resources
-from pccl.formats.mscclpp.schedule import RECEIVER, SENDER, Block, Stream
 
 # Kernels need a threadblock, also where there is nothing to do.
 IDLE: Json = {"id": 0, "ops": [{"name": "nop"}], "channels": [], "remote_buffer_refs": []}

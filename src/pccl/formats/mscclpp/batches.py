@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints, inverse, offsets_by_owner, sorted_order
+from pccl._arrays import Bools, Ints, distinct, inverse, offsets_by_owner, sorted_order
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.lowering.ordering import sorted_events
@@ -108,7 +108,7 @@ def _staged(program: Program, position: Ints) -> tuple[list[bool], Ints]:
     staged = program.messages.reduce.copy()
     in_time = np.zeros(count, np.bool_)
     receipts = (program.after >= count) & (program.after < 2 * count)
-    waiting = np.unique(program.after[receipts] - count)
+    waiting = distinct(program.after[receipts] - count)
     before = program.before[sorted_order(program.after)]
     order = Order(offsets_by_owner(program.after, events), before, position)
     sought, seen, stack = np.zeros((3, events), np.int64)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pccl._arrays import Ints, inverse, offsets_by_owner
+from pccl._arrays import Ints, distinct, inverse, offsets_by_owner
 from pccl.formats.mscclpp.batches import Batches, all_pairs, positions
 from pccl.formats.mscclpp.joining_kernels import (
     NONE,
@@ -142,7 +142,7 @@ def _batches(singles: Batches, runs: Ints) -> Batches:
     moved = np.concatenate([batch_of, total + batch_of, 2 * total + np.arange(copies)])
     first, then = singles.pairs
     # Batches wait for each other once, however many of their messages do.
-    then, first = np.divmod(np.unique(moved[then] * events + moved[first]), events)
+    then, first = np.divmod(distinct(moved[then] * events + moved[first]), events)
     # A batch is as late as the last of its messages.
     time = np.zeros(events, np.int64)
     np.maximum.at(time, moved, singles.time)

@@ -9,7 +9,8 @@ import numpy as np
 
 from pccl._arrays import Ints
 from pccl.formats.lowering import INPUT, OUTPUT, SCRATCH
-from pccl.formats.mscclpp.schedule import Block, Schedule, Stream
+from pccl.formats.mscclpp.packing import Block, Stream
+from pccl.formats.mscclpp.schedule import Schedule
 from pccl.formats.runtime_files import unit_of
 
 KINDS = ("memory", "port")

@@ -8,34 +8,34 @@ can wait in a circle. Batches from one threadblock to another form a stream, wit
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
-from pccl._arrays import Bools, Ints
+from pccl._arrays import Bools, Ints, distinct
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program
 from pccl.formats.mscclpp.batches import Batches, single
 from pccl.formats.mscclpp.joining import MOST_TOGETHER, Joining
+from pccl.formats.mscclpp.packing import (
+    COPIER,
+    MEND,
+    RECEIVER,
+    SENDER,
+    Block,
+    Full,
+    Stream,
+    room_of,
+    share,
+)
 from pccl.formats.mscclpp.packing_kernels import fill_streams
 from pccl.formats.mscclpp.plan import (
-    MAX_BUFFERS,
-    MAX_CHANNELS,
-    MAX_CHANNELS_OF_OP,
     MAX_OPS,
     MAX_SEMAPHORES_OF_OP,
 )
 
-SENDER, RECEIVER, COPIER = range(3)
 # Operations that at least one end needs for a message.
 CHEAPEST = 3
-MEND = (
-    "use fewer chunks (or a smaller group), or allow more threadblocks (max_threadblocks, --max-threadblocks) if a GPU "
-    "runs so many at once"
-)
 # Streams to fill a threadblock; short ones pack better, long ones need fewer channels.
 LONG = 1
 SHORT = 4
@@ -44,61 +44,6 @@ SHORT = 4
 FILLED = 0.89
 SHRINK = 0.97
 ROUNDS = 10
-
-
-class _Full(NamedTuple):
-    """Why a rank has too few threadblocks, and how many it would need."""
-
-    reason: str
-    needed: int
-
-
-@dataclass(eq=False)
-class Stream:
-    """Batches from one threadblock to another, in the order in which both handle them.
-
-    `cost` has the operations at the sender and at the receiver.
-    """
-
-    src: int
-    dst: int
-    port: bool
-    cost: list[int]
-    batches: list[int] = field(default_factory=list)
-
-
-@dataclass(eq=False)
-class Block:
-    """A threadblock: what it does, in order, and over which streams.
-
-    `load` has the operations of its streams, `ports` how many of them go over ports, `peers` where they go to.
-    """
-
-    role: int
-    streams: list[Stream] = field(default_factory=list)
-    events: list[int] = field(default_factory=list)
-    load: int = 0
-    ports: int = 0
-    peers: set[int] = field(default_factory=set)
-
-    def add(self, stream: Stream) -> Block:
-        """Return the threadblock with one more stream."""
-        self.streams.append(stream)
-        self.load += stream.cost[self.role]
-        self.ports += stream.port
-        self.peers.add(stream.dst)
-        return self
-
-    def fits(self, stream: Stream) -> bool:
-        """Whether there is room for one more stream."""
-        count = len(self.streams) + 1
-        ports = self.ports + stream.port
-        load = self.load + stream.cost[self.role]
-        if count > MAX_CHANNELS or load > _room(count - ports, ports):
-            return False
-        # A sender reaches the output and the scratch of every peer.
-        peers = len(self.peers) + (stream.dst not in self.peers)
-        return self.role == RECEIVER or 2 * peers <= MAX_BUFFERS
 
 
 @dataclass(eq=False)
@@ -192,13 +137,13 @@ def _refuse_hopeless(program: Program, box: int, most: int) -> None:
     # What a send waits for cannot turn out to be needless.
     waiting = program.after < len(m)
     heard = program.before[waiting] - len(m)
-    heard = np.unique(heard[(heard >= 0) & (heard < len(m))])
+    heard = distinct(heard[(heard >= 0) & (heard < len(m))])
     every = batches(np.arange(len(m)))
     boxes = np.arange(ranks) // box
     by_memory = boxes[:, np.newaxis] == boxes
     # As in `_costs`: a put each, and what is added is taken from where it has landed; a batch is signalled and waited
     # for, and whoever waits for others or tells others synchronizes.
-    sending = 2 * by_memory * every + 2 * batches(np.unique(program.after[waiting]))
+    sending = 2 * by_memory * every + 2 * batches(distinct(program.after[waiting]))
     receiving = every + 2 * batches(heard) + batches(m.reduce)
     least = np.bincount(m.src, minlength=ranks) + np.bincount(m.dst[m.reduce], minlength=ranks)
     least += np.bincount(program.copies.rank, minlength=ranks)
@@ -212,7 +157,7 @@ def _refuse_hopeless(program: Program, box: int, most: int) -> None:
 
 def _arranged(
     program: Program, batches: Batches, cut: int, most: int
-) -> tuple[Schedule | None, dict[int, _Full]]:
+) -> tuple[Schedule | None, dict[int, Full]]:
     """The threadblocks for these batches; or none, and the ranks that have too few, with the reason."""
     costs = _costs(batches)
     streams = _streams(batches, costs, cut)
@@ -251,13 +196,6 @@ def _load(program: Program, batches: Batches, costs: Ints) -> Ints:
     return load
 
 
-def _room(memory: int, ports: int) -> int:
-    """Operations left in a threadblock beside the handshakes of its streams, and the answers to ports at the end."""
-    # A signal and a wait for up to eight streams each; ports wait or signal once more at the end. Two are left
-    # for the synchronizations around those.
-    return MAX_OPS - 2 * -(-memory // MAX_CHANNELS_OF_OP) - 3 * -(-ports // MAX_CHANNELS_OF_OP) - 2
-
-
 def _streams(batches: Batches, costs: Ints, cut: int) -> list[Stream]:
     """Streams between pairs of ranks that fit into a threadblock each; signals have no names, so order must agree."""
     count = len(batches)
@@ -267,7 +205,7 @@ def _streams(batches: Batches, costs: Ints, cut: int) -> list[Stream]:
     order = np.argsort(batches.position[:count])
     arrival = batches.position[count + order]
     # A stream goes into one threadblock, together with others if it is cut short.
-    room = np.where(batches.port, _room(0, 1), _room(1, 0)) // cut
+    room = np.where(batches.port, room_of(0, 1), room_of(1, 0)) // cut
     oldest = np.full(ranks**2, -1, np.int64)
     younger, last, stream_of = np.empty((3, count), np.int64)
     total = np.empty((count, 2), np.int64)
@@ -286,7 +224,7 @@ def _streams(batches: Batches, costs: Ints, cut: int) -> list[Stream]:
 
 def _blocks(
     program: Program, batches: Batches, costs: list[int], streams: list[Stream], most: int
-) -> tuple[list[list[Block]], dict[int, _Full]]:
+) -> tuple[list[list[Block]], dict[int, Full]]:
     """Threadblocks: one for each end of a stream as long as there are enough, otherwise several streams share one.
 
     Also the ranks that have too few of them, with the reason.
@@ -301,19 +239,19 @@ def _blocks(
         ends[stream.src, SENDER].append(stream)
         ends[stream.dst, RECEIVER].append(stream)
     blocks: list[list[Block]] = []
-    failed: dict[int, _Full] = {}
+    failed: dict[int, Full] = {}
     for rank in range(len(program.npus)):
         # Copies need not wait for any channel, and get threadblocks of their own.
         copying = _copiers(sorted(copies[rank], key=place), costs)
-        sides = _share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
-        if isinstance(sides, _Full):
+        sides = share(rank, ends[rank, SENDER], ends[rank, RECEIVER], most - len(copying))
+        if isinstance(sides, Full):
             failed[rank] = sides._replace(needed=sides.needed + len(copying))
             continue
         own = [*sides, *copying]
         if len(own) > most:
             what = f"{len(own)} threadblocks, {len(copying)} of them for {len(copies[rank])} copies"
             reason = f"rank {rank} needs {what}, but may have {most}; {MEND}"
-            failed[rank] = _Full(reason, len(own))
+            failed[rank] = Full(reason, len(own))
         for block in own:
             first = block.role * count
             block.events += [first + i for stream in block.streams for i in stream.batches]
@@ -332,80 +270,3 @@ def _copiers(copies: list[int], costs: list[int]) -> list[Block]:
         blocks[-1].events.append(event)
         left -= costs[event]
     return blocks
-
-
-def _share(rank: int, sent: list[Stream], received: list[Stream], most: int) -> list[Block] | _Full:
-    """A threadblock for each stream if there are enough, otherwise as many as there are, evenly loaded."""
-    sides = (sent, received)
-    if len(sent) + len(received) <= most:
-        return [Block(role).add(stream) for role, streams in enumerate(sides) for stream in streams]
-    load = [sum(stream.cost[role] for stream in streams) for role, streams in enumerate(sides)]
-    # No way of packing can help: say so without trying.
-    if sum(load) > most * MAX_OPS:
-        role = SENDER if load[SENDER] > load[RECEIVER] else RECEIVER
-        left = round(most * load[role] / sum(load))
-        return _Full(_too_much(rank, role, sides[role], left), -(-sum(load) // MAX_OPS))
-    # Threadblocks in proportion to the work, at least one for each side.
-    for_senders = min(max(round(most * load[SENDER] / max(sum(load), 1)), 1), most - 1)
-    found: list[Block] = []
-    for role, count in enumerate((for_senders, most - for_senders)):
-        packed = _spread(role, sides[role], min(count, len(sides[role])))
-        if packed is None:
-            # Without caring for their loads, as few as possible.
-            packed = [block for role in (SENDER, RECEIVER) for block in _fill(role, sides[role])]
-            if len(packed) <= most:
-                return packed
-            return _Full(_too_much(rank, role, sides[role], count), len(packed))
-        found += packed
-    return found
-
-
-def _spread(role: int, streams: list[Stream], count: int) -> list[Block] | None:
-    """Streams, the longest first, each to the least loaded threadblock that has room; None if one finds no room."""
-    blocks = [Block(role) for _ in range(max(count, 1))]
-    least = [(0, k) for k in range(len(blocks))]  # a heap
-    for stream in _longest_first(role, streams):
-        full: list[tuple[int, int]] = []
-        most = _room(1, 0) - stream.cost[role]
-        # The others have even less room for its operations.
-        while least and least[0][0] <= most:
-            load, k = heappop(least)
-            if blocks[k].fits(stream):
-                break
-            # It may have room for a shorter stream later.
-            full.append((load, k))
-        else:
-            return None
-        for entry in (*full, (blocks[k].add(stream).load, k)):
-            heappush(least, entry)
-    return [block for block in blocks if block.streams]
-
-
-def _fill(role: int, streams: list[Stream]) -> list[Block]:
-    """Streams, the longest first, each to the first threadblock that has room, or to a new one."""
-    blocks: list[Block] = []
-    for stream in _longest_first(role, streams):
-        most = _room(1, 0) - stream.cost[role]
-        for block in blocks:
-            # Nearly all that have no room have none for its operations, which is quick to see.
-            if block.load <= most and block.fits(stream):
-                break
-        else:
-            block = Block(role)
-            blocks.append(block)
-        block.add(stream)
-    return blocks
-
-
-def _longest_first(role: int, streams: list[Stream]) -> list[Stream]:
-    return sorted(streams, key=lambda stream: -stream.cost[role])
-
-
-def _too_much(rank: int, role: int, streams: Sequence[Stream], count: int) -> str:
-    batches = sum(len(s.batches) for s in streams)
-    ops = sum(s.cost[role] for s in streams)
-    verb = "sends" if role == SENDER else "receives"
-    return (
-        f"rank {rank} {verb} {batches:,} batches of messages, {ops:,} operations, but a threadblock of MSCCL++ has "
-        f"room for {MAX_OPS} and {count} threadblocks are left for that; {MEND}"
-    )
