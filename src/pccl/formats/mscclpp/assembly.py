@@ -10,11 +10,21 @@ from itertools import product
 
 from pccl.errors import InternalError
 from pccl.formats.mscclpp.packing import RECEIVER, SENDER, Block, Stream
-from pccl.formats.mscclpp.plan import MAX_CHANNELS_OF_OP, MAX_OPS, MAX_SEMAPHORES_OF_OP
+from pccl.formats.mscclpp.plan import (
+    MAX_CHANNELS_OF_OP,
+    MAX_OPS,
+    MAX_SEMAPHORES_OF_OP,
+    BufferType,
+    ChannelType,
+    Chunks,
+    Op,
+    Share,
+)
 from pccl.formats.mscclpp.resources import KINDS, Json, Resources
 
+NOP = Op("nop")
 # Kernels need a threadblock, also where there is nothing to do.
-IDLE: Json = {"id": 0, "ops": [{"name": "nop"}], "channels": [], "remote_buffer_refs": []}
+IDLE: Json = {"id": 0, "ops": [NOP], "channels": [], "remote_buffer_refs": []}
 
 
 def assemble(resources: Resources, rank: int, instances: int) -> Json:
@@ -22,7 +32,7 @@ def assemble(resources: Resources, rank: int, instances: int) -> Json:
     program = resources.program
     unit = resources.unit
     # Remote buffers get their numbers in the order in which threadblocks first use them.
-    buffers: dict[tuple[int, str, str], int] = {}
+    buffers: dict[tuple[int, BufferType | None, ChannelType], int] = {}
     # Instances of a threadblock follow one another.
     blocks = [
         _Assembly(resources, rank, block, instance, instances, buffers).threadblock(number)
@@ -59,7 +69,7 @@ class _Assembly:
         block: Block,
         instance: int,
         instances: int,
-        buffers: dict[tuple[int, str, str], int],
+        buffers: dict[tuple[int, BufferType | None, ChannelType], int],
     ) -> None:
         self.resources = resources
         self.rank = rank
@@ -69,7 +79,7 @@ class _Assembly:
         self.buffers = buffers
         self.schedule = resources.schedule
         self.batches = resources.schedule.batches
-        self.ops: list[Json] = []
+        self.ops: list[Op] = []
         # Operations name channels by their place among those of one type, within the threadblock.
         self.streams = {kind: [s for s in block.streams if KINDS[s.port] == kind] for kind in KINDS}
         self.number = {s: i for own in self.streams.values() for i, s in enumerate(own)}
@@ -149,7 +159,7 @@ class _Assembly:
             k = event - 2 * len(self.batches)
             source = self.resources.copy_from[k]
             target = self.resources.copy_to[k]
-            self._move({"name": "copy", "src_buff": [source], "dst_buff": [target]})
+            self._move(Op("copy", src_buff=(source,), dst_buff=(target,)))
             self.recent.add(event)
         self._tell(event)
 
@@ -158,26 +168,16 @@ class _Assembly:
         messages = self.batches.messages[batch]
         kind = KINDS[stream.port]
         refs = self.refs[kind]
-        channel = self.number[stream]
+        channels = (self.number[stream],)
         for message in messages:
             land = self.resources.land[message]
-            buffer = (stream.dst, land["type"], kind)
-            number = self.buffers.setdefault(buffer, len(self.buffers))
-            remote = {
-                "buffer_id": refs.setdefault(number, len(refs)),
-                "index": land["index"],
-                "size": land["size"],
-            }
+            number = self.buffers.setdefault((stream.dst, land.type, kind), len(self.buffers))
+            place = refs.setdefault(number, len(refs))
+            remote = Chunks(land.index, land.size, buffer_id=place)
             # A port keeps its order, so that the last put of a batch can signal for all of them.
             signals = stream.port and message == messages[-1]
-            op = {
-                "name": "pws" if signals else "put",
-                "src_buff": [self.resources.read[message]],
-                "dst_buff": [remote],
-                "channel_ids": [channel],
-                "channel_type": kind,
-            }
-            self._move(op)
+            name = "pws" if signals else "put"
+            self._move(Op(name, kind, channels, (self.resources.read[message],), (remote,)))
         # Over memory all threads copy at once: a signal is safe only after they have met.
         if not stream.port:
             self.recent.add(batch)
@@ -195,10 +195,10 @@ class _Assembly:
             landed = r.land[message]
             target = r.write[message]
             if r.program.messages.reduce[message]:
-                sources = [r.add[message], landed]
-                op = {"name": "re", "src_buff": sources, "dst_buff": [target], "reduce_op": "sum"}
+                sources = (r.add[message], landed)
+                op = Op("re", src_buff=sources, dst_buff=(target,), reduce_op="sum")
             else:
-                op = {"name": "copy", "src_buff": [landed], "dst_buff": [target]}
+                op = Op("copy", src_buff=(landed,), dst_buff=(target,))
             self._move(op)
             self.recent.add(event)
         # The sender may overwrite what was sent as soon as it has been read here.
@@ -206,12 +206,12 @@ class _Assembly:
             self._synchronize()
             self._over_one("signal", stream)
 
-    def _move(self, op: Json) -> None:
+    def _move(self, op: Op) -> None:
         # One thread waits; the others know of it only after a nop.
         if self.heard:
             self._synchronize()
         if self.instances > 1:
-            op["tbg_info"] = {"tb_id": self.instance, "tbg_size": self.instances}
+            op.tbg_info = Share(self.instance, self.instances)
         self.ops.append(op)
         self.moved = True
 
@@ -224,7 +224,7 @@ class _Assembly:
 
     def _synchronize(self) -> None:
         if self.heard or self.moved:
-            self.ops.append({"name": "nop"})
+            self.ops.append(NOP)
             self.heard = False
             self.moved = False
             self.recent.clear()
@@ -232,36 +232,35 @@ class _Assembly:
     def _over(self, name: str, streams: list[Stream]) -> None:
         """A signal or a wait over the channels of streams."""
         for kind in KINDS:
-            numbers = [self.number[stream] for stream in streams if KINDS[stream.port] == kind]
+            own = (stream for stream in streams if KINDS[stream.port] == kind)
+            numbers = tuple(map(self.number.__getitem__, own))
             if numbers:
                 self._over_channels(name, kind, numbers)
 
     def _over_one(self, name: str, stream: Stream) -> None:
         """A signal or a wait over the channel of a stream."""
-        self._over_channels(name, KINDS[stream.port], [self.number[stream]])
+        self._over_channels(name, KINDS[stream.port], (self.number[stream],))
 
-    def _over_channels(self, name: str, kind: str, numbers: list[int]) -> None:
+    def _over_channels(self, name: str, kind: ChannelType, numbers: tuple[int, ...]) -> None:
         """A signal or a wait over channels; waits that follow each other become one."""
         self.heard |= name in ("wait", "rlxwait")
-        last = self.ops[-1] if self.ops else {}
+        last = self.ops[-1] if self.ops else NOP
         # Waiting for several at once saves operations, of which there are few.
-        if name == "wait" and last.get("name") == name and last["channel_type"] == kind:
-            joined = last["channel_ids"] + numbers
+        if name == "wait" and last.name == name and last.channel_type == kind:
+            joined = last.channel_ids + numbers
             if len(set(joined)) == len(joined) <= MAX_CHANNELS_OF_OP:
-                last["channel_ids"] = joined
+                last.channel_ids = joined
                 return
-        self.ops += [
-            {"name": name, "channel_ids": part, "channel_type": kind}
-            for part in _parts(numbers, MAX_CHANNELS_OF_OP)
-        ]
+        self.ops += [Op(name, kind, part) for part in _parts(numbers, MAX_CHANNELS_OF_OP)]
 
     def _semaphores(self, name: str, numbers: list[int]) -> None:
         # Every instance has semaphores of its own, numbered behind those of the instances before it.
         shift = self.instance * self.resources.semaphores[self.rank]
-        for part in _parts([shift + number for number in numbers], MAX_SEMAPHORES_OF_OP):
-            self.ops.append({"name": name, "semaphore_ids": part})
+        shifted = tuple(shift + number for number in numbers)
+        for part in _parts(shifted, MAX_SEMAPHORES_OF_OP):
+            self.ops.append(Op(name, semaphore_ids=part))
             self.heard |= name == "sem_acquire"
 
 
-def _parts(numbers: list[int], most: int) -> list[list[int]]:
+def _parts(numbers: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
     return [numbers[i : i + most] for i in range(0, len(numbers), most)]

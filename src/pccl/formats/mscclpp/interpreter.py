@@ -39,6 +39,7 @@ from pccl.formats.mscclpp.resolver import Key, Range, ResolvedPlan, Step, resolv
 from pccl.formats.mscclpp.rules import MOVES, PUTS, PUTS_WITH_SIGNAL, RELAXED, SIGNALS, SUMS, WAITS
 
 MOST_PROBLEMS = 20
+SEVERAL = -1
 
 
 def check(
@@ -148,19 +149,24 @@ class Thread(Line):
 class Counter:
     """A counter that goes up with every signal and down with every wait: that of a channel, or a semaphore."""
 
+    __slots__ = ("_given", "_giver", "_taken", "_total", "initial", "value", "waiting")
+
     def __init__(self, initial: int = 0) -> None:
         self.initial = initial
         self.value = initial
+        # Who waits for it to go up.
+        self.waiting: list[Thread] = []
         self._taken = 0
         self._total = 0
-        self._givers: set[int] = set()
+        self._giver: int | None = None
         # Those that no wait has taken; the clocks of others need no more memory.
-        self._given: deque[Clock] = deque()
+        self._given: list[Clock] = []
 
     def expect(self, giver: int) -> None:
         """Note that a threadblock will give a signal."""
+        alone = not self._total or self._giver == giver
+        self._giver = giver if alone else SEVERAL
         self._total += 1
-        self._givers.add(giver)
 
     def give(self, clock: Clock) -> None:
         """Go up with a signal, which carries what is ordered before it."""
@@ -177,8 +183,8 @@ class Counter:
         # The first waits are served by the initial value, which carries nothing.
         nth = self._taken - self.initial
         # One giver gives in order. Of several, any may have come first, so that nothing is certain.
-        if nth > 0 and len(self._givers) == 1:
-            return (self._given.popleft(),)
+        if nth > 0 and self._giver != SEVERAL:
+            return (self._given.pop(0),)
         return self._given if nth == self._total else ()
 
 
@@ -217,9 +223,8 @@ class _Machine:
             if step.op.name in SIGNALS:
                 for channel in step.channels:
                     self.counters[channel.other].expect(step.threadblock)
-        # Who is at which barrier, and who waits for which counter to go up.
+        # Who is at which barrier.
         self.barriers: dict[tuple[int, int], list[Thread]] = defaultdict(list)
-        self.waiting: dict[Key, list[Thread]] = defaultdict(list)
         self.ready: deque[Thread] = deque(self.threads)
         self.raced: set[tuple[int, int, Place]] = set()
 
@@ -273,18 +278,22 @@ class _Machine:
         return running
 
     def _give(self, key: Key, clock: Clock) -> None:
-        self.counters[key].give(clock)
-        self.ready.extend(self.waiting.pop(key, ()))
+        counter = self.counters[key]
+        counter.give(clock)
+        if counter.waiting:
+            self.ready.extend(counter.waiting)
+            counter.waiting.clear()
 
     def _wait(self, thread: Thread, step: Step) -> bool:
+        counters = [self.counters[key] for key, _ in step.channels]
         # All or nothing: what is there is taken when the last is there.
-        for key, _ in step.channels:
-            if self.counters[key].value <= 0:
-                self.waiting[key].append(thread)
+        for counter in counters:
+            if counter.value <= 0:
+                counter.waiting.append(thread)
                 return False
         relaxed = step.op.name in RELAXED
-        for key, _ in step.channels:
-            for clock in self.counters[key].take():
+        for counter in counters:
+            for clock in counter.take():
                 thread.hear(self._relaxed(clock) if relaxed else clock)
         return True
 

@@ -25,13 +25,17 @@ MAX_SEMAPHORES_OF_OP = 16
 MAX_BARRIERS = 16
 
 
+BufferType = Literal["i", "o", "s"]
+ChannelType = Literal["memory", "port", "switch", "none"]
+
+
 # Of what there are tens of thousands, nothing refers back to what it is part of: nobody need look for cycles there.
-class Chunks(msgspec.Struct, gc=False):
+class Chunks(msgspec.Struct, gc=False, omit_defaults=True):
     """Some chunks of a buffer of this GPU (by type) or of another (by number)."""
 
     index: int
     size: int
-    type: Literal["i", "o", "s"] | None = None
+    type: BufferType | None = None
     buffer_id: int | None = None
 
 
@@ -42,18 +46,18 @@ class Share(msgspec.Struct):
     tbg_size: int
 
 
-class Op(msgspec.Struct, gc=False):
+class Op(msgspec.Struct, gc=False, omit_defaults=True):
     """One operation of a threadblock."""
 
     name: str
-    channel_type: Literal["memory", "port", "switch", "none"] | None = None
-    channel_ids: list[int] = []
-    src_buff: list[Chunks] = []
-    dst_buff: list[Chunks] = []
+    channel_type: ChannelType | None = None
+    channel_ids: tuple[int, ...] = ()
+    src_buff: tuple[Chunks, ...] = ()
+    dst_buff: tuple[Chunks, ...] = ()
     tbg_info: Share | None = None
     barrier_id: int | None = None
     num_threadblocks: int | None = None
-    semaphore_ids: list[int] = []
+    semaphore_ids: tuple[int, ...] = ()
     reduce_op: str | None = None
 
 
@@ -92,7 +96,7 @@ class RemoteBuffer(msgspec.Struct):
     """A buffer of another GPU."""
 
     rank: int
-    type: Literal["i", "o", "s"]
+    type: BufferType
     access_channel_types: list[Literal["memory", "port"]]
 
 

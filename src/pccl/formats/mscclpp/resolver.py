@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 from typing import NamedTuple
 
 import msgspec
@@ -299,6 +300,8 @@ class _Names:
         """The operations of the threadblock; what is wrong with them is added to what was found."""
         steps = []
         for position, op in enumerate(block.ops):
+            # Few names differ, but the decoder makes a string for every operation.
+            op.name = intern(op.name)
             step = Step(self.rank, block.id, position, op)
             # A third of all operations are nops, in which nothing can be wrong.
             if op != _NOP:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import numpy as np
 from pccl._arrays import Ints
 from pccl.formats.lowering import INPUT, OUTPUT, SCRATCH
 from pccl.formats.mscclpp.packing import Block, Stream
+from pccl.formats.mscclpp.plan import BufferType, ChannelType, Chunks
 from pccl.formats.mscclpp.schedule import Schedule
 from pccl.formats.runtime_files import unit_of
 
-KINDS = ("memory", "port")
-TYPES = {INPUT: "i", OUTPUT: "o", SCRATCH: "s"}
+KINDS: tuple[ChannelType, ...] = ("memory", "port")
+TYPES: Mapping[int, BufferType] = {INPUT: "i", OUTPUT: "o", SCRATCH: "s"}
 Json = dict[str, Any]
 
 
@@ -28,8 +30,7 @@ class Resources:
     scratch
         Per rank: chunks of scratch.
     read, land, add, write
-        Per message: where it is read, where it lands, what is added to it, and where the result goes. Places are
-        written as the loader reads them.
+        Per message: where it is read, where it lands, what is added to it, and where the result goes.
     copy_from, copy_to
         Per copy: where it is read and written.
     peers
@@ -74,11 +75,11 @@ class Resources:
         receivers = m.dst.tolist()
         for i in np.flatnonzero(self.schedule.batches.staged).tolist():
             rank = receivers[i]
-            size = self.write[i]["size"]
-            self.land[i] = {"type": "s", "index": self.scratch[rank], "size": size}
+            size = self.write[i].size
+            self.land[i] = Chunks(self.scratch[rank], size, "s")
             self.scratch[rank] += size
 
-    def _placed(self, rank: Ints, buffer: Ints, offset: Ints, size: Ints) -> list[Json]:
+    def _placed(self, rank: Ints, buffer: Ints, offset: Ints, size: Ints) -> list[Chunks]:
         """Places as buffer, first chunk and number of chunks; in place, always in the larger buffer."""
         # In place, kernels look for the smaller buffer of a peer at a wrong place: only the larger one is
         # addressed.
@@ -91,10 +92,10 @@ class Resources:
             within = (buffer != SCRATCH) & (buffer != larger) & (inputs != outputs)
             index = index + within * rank * np.minimum(inputs, outputs)
             buffer = np.where(buffer == SCRATCH, SCRATCH, larger)
-        columns = (buffer, index, size // self.unit)
+        columns = (index, size // self.unit, buffer)
         return [
-            {"type": TYPES[kind], "index": first, "size": count}
-            for kind, first, count in zip(*(column.tolist() for column in columns), strict=True)
+            Chunks(first, count, TYPES[kind])
+            for first, count, kind in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
     def _number_channels(self) -> None:
