@@ -53,8 +53,8 @@ def claims(rows: list[Row]) -> list[Claim]:
     gains = sorted(row[SEARCH] for row in over_staggered)
     two = (
         ("ascending", rows, "Where everyone sends to the same NPU first, Direct loses up to half of the time."),
-        ("staggered", over_staggered, "Staggered, Direct keeps every rail busy, which leaves little to gain: our search "
-         f"is {gains[0]:.2f} to {gains[-1]:.2f} times as fast. The paper's number lies between the two orders, and "
+        ("staggered", over_staggered, "Staggered, Direct keeps every rail busy, which leaves little to gain: our "
+         f"search is {gains[0]:.2f} to {gains[-1]:.2f} times as fast. The paper's number lies between the two orders, and "
          "depends on speeds that it does not give."),
     )  # fmt: skip
     return [
