@@ -54,8 +54,8 @@ def claims(rows: list[Row]) -> list[Claim]:
     two = (
         ("ascending", rows, "Where everyone sends to the same NPU first, Direct loses up to half of the time."),
         ("staggered", over_staggered, "Staggered, Direct keeps every rail busy, which leaves little to gain: our "
-         f"search is {gains[0]:.2f} to {gains[-1]:.2f} times as fast. The paper's number lies between the two orders, and "
-         "depends on speeds that it does not give."),
+         f"search is {gains[0]:.2f} to {gains[-1]:.2f} times as fast. The paper's number lies between the two orders, "
+         "and depends on speeds that it does not give."),
     )  # fmt: skip
     return [
         Claim(
