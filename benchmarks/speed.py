@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import resource
 import subprocess
 import sys
@@ -21,11 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pccl
+from benchmarks import against
 
-HERE = Path(__file__).parents[1]
 ROUNDS = 2  # of measuring both checkouts; the best counts
-TOLERATED = 0.1
-CLOCK = 0.001  # seconds: what is shorter cannot be told apart
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ def measure_apart(number: int, folder: Path) -> dict[str, float]:
     output = subprocess.run(
         [sys.executable, "-m", "benchmarks.speed", "--only", str(number)],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder / "src")},
+        env=against.environment(folder),
         check=True,
         capture_output=True,
         text=True,
@@ -118,35 +115,34 @@ def measure_apart(number: int, folder: Path) -> dict[str, float]:
 
 def compare(other: Path) -> None:
     """Print CPU times here beside those of another checkout, both measured in turn; exits non-zero if slower."""
-    slower = []
+    comparison = against.Comparison(width=31)
     for number, workload in enumerate(WORKLOADS):
-        runs = [[measure_apart(number, folder) for folder in (HERE, other)] for _ in range(ROUNDS)]
+        ours = []
+        theirs = []
+        for _ in range(ROUNDS):
+            ours.append(measure_apart(number, against.HERE))
+            theirs.append(measure_apart(number, other))
         for figure in ("seconds", "any", "verify", "save", "load"):
-            if figure not in runs[0][0]:
+            if figure not in ours[0]:
                 continue
-            ours, theirs = (min(run[side][figure] for run in runs) for side in (0, 1))
-            print(
-                f"{workload.name:<22} {figure:<8} {ours:9.4f} {theirs:9.4f} {ours / theirs:6.2f}",
-                flush=True,
+            comparison.add(
+                f"{workload.name:<22} {figure}",
+                [run[figure] for run in ours],
+                [run[figure] for run in theirs],
             )
-            if ours > (1 + TOLERATED) * theirs + CLOCK:
-                slower.append(f"{workload.name} ({figure})")
-    if slower:
-        raise SystemExit(f"slower than there: {', '.join(slower)}")
+    comparison.finish()
 
 
 def main() -> None:
     """Print the table; exits non-zero if a promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", type=int, help="run one workload here, print its figures as JSON")
-    parser.add_argument(
-        "--against", type=Path, help="compare with another checkout, such as a worktree of HEAD~1"
-    )
+    against.add_option(parser)
     given = parser.parse_args()
     if given.only is not None:
         print(json.dumps(measure(WORKLOADS[given.only])))
     elif given.against is not None:
-        compare(given.against.resolve())
+        compare(given.against)
     else:
         print_table()
 
@@ -162,7 +158,7 @@ def print_table() -> None:
     )
     broken = []
     for number, workload in enumerate(WORKLOADS):
-        r = measure_apart(number, HERE)
+        r = measure_apart(number, against.HERE)
         any_route = f"{r['any_steps']:,.0f}, {r['any']:.3g}" if "any" in r else "-"
         limit = "-" if math.isinf(workload.most_seconds) else f"{workload.most_seconds:g}"
         row = (workload.name, f"{r['steps']:,.0f}", f"{r['bound']:,.0f}", f"{r['seconds']:.4f}", limit,
