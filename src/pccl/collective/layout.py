@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pccl._arrays import Column, Ints, offsets_of
+from pccl._arrays import Column, Ints, count_within, offsets_by_owner, offsets_of
 from pccl.collective.conditions import Conditions
 
 
@@ -127,20 +128,35 @@ class Promise:
         >>> places.tolist(), values.tolist()
         ([0, 1], [11, 22])
         """
-        # Begun with nothing, so that there is something to join for a rank that is promised
-        # nothing.
-        places: list[list[Ints]] = [[np.zeros(0, np.int64)] for _ in inputs]
-        values: list[list[Column]] = [[sample[:0]] for sample in inputs]
-        columns = (self.rank, self.output_offset, self.bytes, self.chunk)
-        for rank, offset, size, chunk in zip(*(c.tolist() for c in columns), strict=True):
-            low = int(self.input_offset[chunk])
-            parts = [inputs[other][low : low + size] for other in self.contributors(chunk)]
-            places[rank].append(np.arange(offset, offset + size))
-            values[rank].append(np.sum(parts, axis=0))
-        return [
-            (np.concatenate(where), np.concatenate(what))
-            for where, what in zip(places, values, strict=True)
-        ]
+        begins, values = self._sums(inputs)
+        # Rows of one rank stay in their order.
+        order = np.argsort(self.rank, kind="stable")
+        bytes_of_row = self.bytes[order]
+        within = count_within(bytes_of_row)
+        places = np.repeat(self.output_offset[order], bytes_of_row) + within
+        what = values[np.repeat(begins[self.chunk[order]], bytes_of_row) + within]
+        # Where each rank begins, in rows and then in bytes.
+        rows = offsets_by_owner(self.rank, len(inputs))
+        ends = offsets_of(bytes_of_row)[rows].tolist()
+        return [(places[low:high], what[low:high]) for low, high in pairwise(ends)]
+
+    def _sums(self, inputs: Sequence[Column]) -> tuple[Ints, Column]:
+        """Where each chunk begins, and one after another what chunks are once all their contributors are added up."""
+        held = np.concatenate(inputs)
+        held_from = offsets_of(np.array([len(each) for each in inputs]))
+        size = np.zeros(len(self.input_offset), np.int64)
+        size[self.chunk] = self.bytes
+        # From here on per byte of a chunk.
+        chunk = np.repeat(np.arange(len(size)), size)
+        place = self.input_offset[chunk] + count_within(size)
+        first = self.contributor_offsets[chunk]
+        contributors = self.contributor_offsets[chunk + 1] - first
+        values = held[held_from[self.contributor_ranks[first]] + place]
+        for number in range(1, int(contributors.max(initial=1))):
+            more = np.flatnonzero(contributors > number)
+            other = self.contributor_ranks[first[more] + number]
+            values[more] += held[held_from[other] + place[more]]
+        return offsets_of(size), values
 
 
 @dataclass(frozen=True, eq=False)
