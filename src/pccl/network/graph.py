@@ -24,8 +24,7 @@ def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
     held, rounded up: then transfers fit together without gaps that are too short to be of use.
     """
     first, link = topology.out_links
-    features = np.stack([topology.bandwidth, topology.latency, topology.overhead])
-    (bandwidth, latency, overhead), kind = np.unique(features, axis=1, return_inverse=True)
+    (bandwidth, latency, overhead), kind = topology.link_kinds
     _check_times(topology, sizes)
     duration = transmission_time(sizes[:, None], bandwidth[None, :])
     travel = duration + latency
@@ -44,7 +43,7 @@ def network(topology: Topology, sizes: Ints, steps: bool = False) -> Network:
         dst=topology.dst[link],
         link=link.astype(np.int32),
         lane=link.astype(np.int32),
-        kind=kind.reshape(-1)[link].astype(np.int32),
+        kind=kind[link].astype(np.int32),
         hold=hold // unit,
         travel=-(-travel // unit),
         duration=duration // unit,

@@ -258,6 +258,13 @@ class Topology:
         """Per link: for how much longer than the transmission a transfer holds it."""
         return self.gap + np.where(self.exclusive, self.latency, 0)
 
+    @cached_property
+    def link_kinds(self) -> tuple[Ints, Ints]:
+        """Bandwidth, latency and overhead of each kind of link, a column a kind; and the kind of every link."""
+        features = np.stack([self.bandwidth, self.latency, self.overhead])
+        kinds, of_link = np.unique(features, axis=1, return_inverse=True)
+        return kinds, of_link.reshape(-1).astype(np.int64)
+
     # --- verbs ---------------------------------------------------------------------------------------------------
 
     def transpose(self) -> Topology:
