@@ -23,8 +23,9 @@ from pccl import (
     Transfers,
     VerificationError,
 )
+from pccl.algorithm.core import needs_text
 from pccl.units import Picoseconds, time_text
-from tests.algorithm.examples import LINE, US, network, schedule, star
+from tests.algorithm.examples import LINE, US, Row, network, schedule, star
 
 RELAY = schedule(
     LINE, Broadcast("2kB", chunks=2), (0, 0, 1, 0), (0, 1, 2, 1), (1, 0, 1, 1), (1, 1, 2, 2)
@@ -175,6 +176,33 @@ def test_text_for_people() -> None:
         "links        33.3% busy on average, the busiest 66.7%",
         "found by     by hand, seed 7, in 1.5 s (pccl 9.9)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("needs", "work"),
+    [
+        (("multicast",), "multiply messages (multicast)"),
+        (("reduce",), "add messages up (reduce)"),
+        (("multicast", "reduce"), "multiply messages (multicast) and add them up (reduce)"),
+    ],
+)
+def test_what_switches_must_do(needs: tuple[str, ...], work: str) -> None:
+    assert needs_text(needs) == f"switches that {work}, and a runtime that has them do it"
+    assert needs_text(()) == ""
+    spread = (0, 0, 3, 0), (0, 3, 1, 1), (0, 3, 2, 1)
+    collected = (0, 1, 3, 0, "add"), (0, 2, 3, 0, "add"), (0, 3, 0, 1, "add")
+    # Of a third each.
+    both: list[Row] = [(chunk, npu, 3, chunk, "add") for chunk in range(3) for npu in range(3)]
+    both += [(chunk, 3, npu, chunk + 1) for chunk in range(3) for npu in range(3)]
+    tasks: dict[tuple[str, ...], tuple[pccl.Collective, tuple[Row, ...]]] = {
+        ("multicast",): (Broadcast("1kB"), spread),
+        ("reduce",): (pccl.Reduce("1kB", root=0), collected),
+        ("multicast", "reduce"): (AllReduce("3kB", chunks=1), tuple(both)),
+    }
+    collective, rows = tasks[needs]
+    plan = schedule(star(3, multicast=True, reduce=True), collective, *rows)
+    pccl.verify(plan)
+    assert plan.facts()["needs"] == needs_text(needs)
 
 
 def test_an_algorithm_knows_its_bound() -> None:

@@ -20,7 +20,11 @@ from pccl.topology.core import transmission_time
 from pccl.units import Picoseconds, counted, size_text, time_text
 
 # What switches do for those who need it.
-_WORK = {"multicast": "multiply messages (multicast)", "reduce": "add them up (reduce)"}
+_WORK = {
+    ("multicast",): "multiply messages (multicast)",
+    ("reduce",): "add messages up (reduce)",
+    ("multicast", "reduce"): "multiply messages (multicast) and add them up (reduce)",
+}
 
 
 @dataclass(frozen=True)
@@ -335,8 +339,7 @@ class Algorithm:
             "found by": f"{made.method}, seed {made.seed}, in {made.seconds:.3g} s (pccl {made.version})",
         }
         if self.needs:
-            work = " and ".join(_WORK[need] for need in self.needs)
-            facts["needs"] = f"switches that {work}, and a runtime that has them do it"
+            facts["needs"] = needs_text(self.needs)
         if self.bound is not None:
             facts["bound"] = f"{self.bound}; no algorithm is faster"
             facts["gap"] = f"{self.gap:.1%} above the bound"
@@ -346,6 +349,17 @@ class Algorithm:
     def utilization(self) -> Floats:
         """Per link: the share of the time for which it is held."""
         return self.transfers.link_busy / max(int(self.duration), 1)
+
+
+def needs_text(needs: tuple[str, ...]) -> str:
+    """What an algorithm needs of switches, and who has to see to it, for people; empty if it needs nothing of them.
+
+    Examples
+    --------
+    >>> needs_text(("reduce",))
+    'switches that add messages up (reduce), and a runtime that has them do it'
+    """
+    return f"switches that {_WORK[needs]}, and a runtime that has them do it" if needs else ""
 
 
 def _whole_numbers(values: ArrayLike, name: str) -> Column:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pccl._arrays import Ints
 from pccl.algorithm import Algorithm
+from pccl.algorithm.core import needs_text
 from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import Deliveries, Program, lowered_time
 from pccl.formats.machine import Problem
@@ -20,6 +21,8 @@ CHECKED = "run by the interpreter: exact, without races or deadlock"
 
 # Messages that take longer than planned by more than this share are not written: the plan was for other switches.
 MOST_SLOWER = 0.1
+# By a share that rounds to nothing, times do not differ.
+_NOTICED = 0.001
 
 
 @dataclass(frozen=True)
@@ -29,19 +32,34 @@ class Promise:
     runtime: str
     planned: Picoseconds
     lowered: Picoseconds
+    needs: tuple[str, ...] = ()
 
     @property
     def facts(self) -> dict[str, str]:
-        """Both times, for people."""
+        """Both times, for people, and what the plan asks of switches if that is why they differ."""
         planned = time_text(self.planned)
-        if self.lowered == self.planned:
+        if not differ(self.planned, self.lowered):
             return {"time": f"{planned}, as planned and as messages between NPUs"}
         share = int(self.lowered) / max(int(self.planned), 1) - 1
         change = f"{abs(share):.1%} {'more' if share > 0 else 'less'}"
         # Another plan would do better, with fewer chunks or without what switches would have to do.
         advice = f"; a plan --for {self.runtime} suits it better" if share > MOST_SLOWER else ""
         both = f"{planned} planned, but {time_text(self.lowered)} as messages between NPUs"
-        return {"time": f"{both} ({change}){advice}"}
+        facts = {"time": f"{both} ({change}){advice}"}
+        if self.needs:
+            facts["needs"] = f"to be as planned, {needs_text(self.needs)}"
+        return facts
+
+
+def differ(planned: Picoseconds, lowered: Picoseconds) -> bool:
+    """Whether people would notice that messages between NPUs do not take as long as planned.
+
+    Examples
+    --------
+    >>> differ(Picoseconds(5_980_000), Picoseconds(5_979_000)), differ(Picoseconds(20_000), Picoseconds(60_000))
+    (False, True)
+    """
+    return abs(int(lowered) - int(planned)) >= _NOTICED * max(int(planned), 1)
 
 
 def promise(
@@ -73,7 +91,7 @@ def promise(
             f"between NPUs, which would take {time_text(needed)}; synthesize it for this runtime (target={runtime!r}, "
             f"--for {runtime}), or have it written all the same (lowered=True, --lowered)"
         )
-    return Promise(runtime, planned, needed)
+    return Promise(runtime, planned, needed, algorithm.needs)
 
 
 def positive(value: object, name: str) -> int:
