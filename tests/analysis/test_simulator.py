@@ -375,3 +375,11 @@ def test_wrong_questions_to_a_simulation():
     ):
         with pytest.raises(pccl.PcclError, match=message):
             ask()
+
+
+def test_what_it_needs_of_switches_is_said():
+    able = pccl.topology.switch(3, multicast=True)
+    plan = pccl.synthesize(able, pccl.Broadcast("1MiB", chunks=1))
+    assert "needs switches that multiply messages (multicast), and" in repr(pccl.simulate(plan))
+    plain = pccl.synthesize(pccl.topology.ring(3), pccl.Broadcast("1MiB", chunks=1))
+    assert "needs" not in repr(pccl.simulate(plain))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+
+import pccl
 from tests.end_to_end.program import pccl as run
 from tests.end_to_end.program import refused
 
@@ -64,3 +67,14 @@ def test_wrong_questions_get_one_line(ring, tmp_path):
     assert "no such file" in refused("simulate", ring, "--topology", tmp_path / "none.yaml")
     assert "does not have the links" in refused("simulate", ring, "--topology", "mesh:3x3")
     assert "no such file" in refused("simulate", tmp_path / "none.pccl")
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_sign(tmp_path):
+    """It is not as planned either."""
+    plan = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4MiB", chunks=1))
+    late = plan.transfers.start.copy()
+    late[np.argmax(late)] += 1
+    t = plan.transfers
+    path = tmp_path / "late.pccl"
+    pccl.Algorithm.build(plan.topology, plan.collectives, t.chunk, t.link, late).save(path)
+    assert " us, 0.0%\n" in run("simulate", path).stdout

@@ -224,6 +224,7 @@ def _check(file: Path, result: dict[str, Any]) -> str:
     """Add what is found in the file to its result, and return that in words if it is correct; otherwise raise."""
     from pccl.algorithm import load
     from pccl.algorithm import verify as check
+    from pccl.algorithm.core import needs_text
 
     algorithm = load(file)
     kinds = [collective.kind for collective in algorithm.collectives]
@@ -235,11 +236,13 @@ def _check(file: Path, result: dict[str, Any]) -> str:
     }
     # From here on it is correct; what is above is said of wrong algorithms too.
     check(algorithm)
-    result |= {"correct": True, "duration_ps": int(algorithm.duration)}
+    duration = int(algorithm.duration)
+    result |= {"correct": True, "duration_ps": duration, "needs": list(algorithm.needs)}
     tasks = " and ".join(
         kind if number == 1 else f"{number} x {kind}" for kind, number in Counter(kinds).items()
     )
     transfers = counted(result["transfers"], "transfer")
     chunks = counted(result["chunks"], "chunk")
     work = f"{transfers} deliver {chunks} in {algorithm.duration_text}"
-    return f"{tasks} on {algorithm.topology.name}; {work}"
+    needs = needs_text(algorithm.needs)
+    return f"{tasks} on {algorithm.topology.name}; {work}" + (f"; needs {needs}" if needs else "")

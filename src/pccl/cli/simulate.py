@@ -123,6 +123,7 @@ def _document(file: Path, result: Simulation) -> dict[str, Any]:
             }
             for link in largest(result.link_busy, _FEW).tolist()
         ],
+        "needs": list(result.algorithm.needs),
         "latest_chunks": [
             {"chunk": chunk, "finish_ps": int(result.chunk_finish[chunk])}
             for chunk in largest(result.chunk_finish, _FEW).tolist()
@@ -132,18 +133,23 @@ def _document(file: Path, result: Simulation) -> dict[str, Any]:
 
 def _facts(said: dict[str, Any], result: Simulation) -> dict[str, str]:
     """The same in words."""
+    from pccl.algorithm.core import needs_text
     from pccl.units import time_text
 
     planned = said["planned_ps"]
     finish = said["finish_ps"]
-    # '+0.0%' would hide whether it is exact, which is what a simulation of the plan shows.
+    # A share that rounds to nothing would hide whether it is exact, which is what a simulation of the plan shows.
     change = f"{finish / planned - 1:+.1%}" if planned and finish != planned else "as planned"
+    # Neither sign says anything of nothing.
+    change = "0.0%" if change in ("+0.0%", "-0.0%") else change
     facts = {
         "file": said["file"],
         "served": _SERVED[said["discipline"]],
         "planned": time_text(planned),
         "finish": f"{time_text(finish)}, {change}",
     }
+    if said["needs"]:
+        facts["needs"] = needs_text(result.algorithm.needs)
     # Nothing was held, and nothing was late.
     if not len(result.algorithm.transfers):
         return facts

@@ -15,6 +15,7 @@ from pccl._arrays import Column as Values
 from pccl._arrays import Ints, inverse, offsets_by_owner, take_rows
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
+from pccl.algorithm.core import needs_text
 from pccl.algorithm.holding import held_time
 from pccl.errors import PcclError
 from pccl.formats.lowering.deliveries import feeds
@@ -127,7 +128,10 @@ def write(
         for events in _events(algorithm, slices, arrows, PICOSECONDS[unit]):
             file.write(events.render().data)
         file.write(_counters(algorithm, intervals, PICOSECONDS[unit]).render().data)
-    return {"slices": f"{count:,}", "arrows": f"{arrows.shape[1]:,}"}
+    facts = {"slices": f"{count:,}", "arrows": f"{arrows.shape[1]:,}"}
+    if algorithm.needs:
+        facts["needs"] = needs_text(algorithm.needs)
+    return facts
 
 
 # --- what there is: names and tracks ----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from pccl._arrays import Indices
 from pccl._files import replacing
 from pccl._version import __version__
 from pccl.algorithm import Algorithm
+from pccl.algorithm.core import needs_text
 from pccl.algorithm.json_file import save_json
 from pccl.errors import PcclError
 
@@ -103,6 +104,7 @@ def write_parquet(algorithm: Algorithm, path: str | Path) -> dict[str, str]:
         "method": algorithm.provenance.method,
         "seed": algorithm.provenance.seed,
         "duration_ps": int(algorithm.duration),
+        "needs": list(algorithm.needs),
     }
     # The schema has to be known before the first block.
     empty = _arrow_table(arrow, columns(algorithm, 0, 0))
@@ -146,4 +148,7 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _facts(algorithm: Algorithm) -> dict[str, str]:
-    return {"transfers": f"{len(algorithm.transfers):,}"}
+    facts = {"transfers": f"{len(algorithm.transfers):,}"}
+    if algorithm.needs:
+        facts["needs"] = needs_text(algorithm.needs)
+    return facts

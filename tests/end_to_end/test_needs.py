@@ -1,0 +1,53 @@
+"""A plan that needs switches which multiply or add says so wherever it is shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import pccl
+from tests.end_to_end.program import pccl as run
+
+NEEDS = "switches that multiply messages (multicast) and add them up (reduce), and a runtime that has them do it"
+WORK = ["multicast", "reduce"]
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    """An All-Reduce in a switch."""
+    path = tmp_path_factory.mktemp("needs") / "able.pccl"
+    able = pccl.topology.switch(4, multicast=True, reduce=True)
+    pccl.synthesize(able, pccl.AllReduce("1MiB", chunks=4), effort="fast").save(path)
+    return path
+
+
+@pytest.mark.parametrize("command", ["show", "simulate"])
+def test_facts(plan, command):
+    assert f"\nneeds        {NEEDS}\n" in run(command, plan).stdout
+    assert json.loads(run(command, plan, "--json").stdout)["needs"] == WORK
+
+
+def test_verify(plan, ring):
+    assert run("verify", plan).stdout.endswith(f" us; needs {NEEDS}\n")
+    files = json.loads(run("verify", plan, ring, "--json").stdout)["files"]
+    assert [file["needs"] for file in files] == [WORK, []]
+    assert "needs" not in run("verify", ring).stdout
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet", "pftrace"])
+def test_tables_and_traces(plan, ring, suffix, tmp_path):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    out = tmp_path / f"out.{suffix}"
+    assert f"\nneeds        {NEEDS}\n" in run("export", plan, "-o", out).stdout
+    assert "needs" not in run("export", ring, "-o", out).stdout
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.plan.json", "a"])
+def test_files_of_runtimes(plan, name, tmp_path):
+    """They need no such switches; that is why they take longer than planned."""
+    chakra = () if "." in name else ("-f", "chakra")
+    shown = run("export", plan, "-o", tmp_path / name, *chakra, "--lowered").stdout
+    assert " planned, but " in shown
+    assert f"\nneeds        to be as planned, {NEEDS}\n" in shown
