@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import operator
 import re
+from collections.abc import Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import ClassVar, TypeAlias, TypeVar
 
 from pccl.errors import UnitError
@@ -26,6 +28,7 @@ __all__ = [
     "parse",
     "size_text",
     "time_text",
+    "truth",
     "whole",
 ]
 
@@ -40,6 +43,9 @@ _LIMIT = 2**62
 # From here on a bare number is more likely to count bytes than the largest unit.
 _LARGE = 1000
 _MOST_DIGITS = 50
+# How truth values are written: by us, and in files of others.
+YES_NO = {"yes": True, "no": False}
+ANY_WORDS = YES_NO | {"true": True, "false": False, "1": True, "0": False}
 _NUMBER_AND_UNIT = re.compile(
     r"\s*([0-9][0-9_]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A-Za-zµμ/]*)\s*"
 )
@@ -210,6 +216,25 @@ def whole(value: object) -> int | None:
         return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
+
+
+def truth(value: object, words: Mapping[str, bool] = MappingProxyType({})) -> bool | None:
+    """The value as a truth value of Python if it is one of any kind, or one of these words or numbers; otherwise None.
+
+    Never ask whether such a value is true: "no" is.
+
+    Examples
+    --------
+    >>> truth(True), truth("no"), truth("no", YES_NO), truth("False", ANY_WORDS), truth(1, ANY_WORDS)
+    (True, None, False, False, True)
+    """
+    if isinstance(value, bool):
+        return value
+    # Of NumPy, which is not imported for that.
+    if getattr(value, "dtype", None) == "bool" and getattr(value, "shape", None) == ():
+        return bool(value)
+    written = isinstance(value, str) or whole(value) is not None
+    return words.get(str(value).strip().lower()) if written else None
 
 
 def time_text(time: int) -> str:

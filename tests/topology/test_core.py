@@ -17,6 +17,7 @@ from pccl.topology import (
     Topology,
     dgx_a100,
     fat_tree,
+    grid,
     mesh,
     parse_topology,
     ring,
@@ -151,6 +152,10 @@ def test_a_bare_number_is_refused_beside_an_equal_quantity():
         (["switch0"], [Switch()], "two devices are called 'switch0'"),
         (["a"], [Switch("a")], "two devices are called 'a'"),
         (2, [Switch("hub", buffer=0)], "switch 'hub' has a buffer of 0; it must hold a chunk"),
+        (2, [Switch("hub"), Switch(buffer=0)], "switch 'switch1' has a buffer of 0"),
+        (2, [Switch("s", multicast="no")], "multicast of switch 's' is True or False, not 'no'"),
+        (2, [Switch("s", reduce=1)], "reduce of switch 's' is True or False, not 1"),
+        (2, ["hub"], "switch 0 is 'hub'; write Switch"),
     ],
 )
 def test_devices_that_are_none(npus, switches, message):
@@ -328,7 +333,11 @@ def test_unrolling_keeps_numbers_and_separate_ways():
     [
         (lambda: Topology.from_links(2, [Link(0, 1.5, "1GB/s", "0ns")]), "no device 1.5"),
         (lambda: Topology.from_links(2, [Link("0", 1, "1GB/s", "0ns")]), "no device '0'"),
-        (lambda: switch(4, buffer=1.5), "a buffer of 1.5"),
+        (lambda: switch(4, buffer=1.5), "switch 'switch0' has a buffer of 1.5"),
+        (lambda: switch(4, multicast="no"), "multicast of switch 'switch0' is True or False"),
+        (lambda: mesh(2, 2, exclusive="no"), r"exclusive of link 0 \(0 -> 1\) is True or False"),
+        (lambda: ring(4, unidirectional="no"), "unidirectional is True or False, not 'no'"),
+        (lambda: grid(4, 4, wrap="no"), "wrap is True or False, not 'no'"),
         (lambda: ring(True), "positive number, not True"),
         (lambda: fat_tree("4"), "even number of ports"),
         (lambda: ring(4).without(devices=3), "must be a list of device numbers"),

@@ -5,11 +5,21 @@ from __future__ import annotations
 import sys
 
 import networkx
+import numpy as np
 import pytest
 from hypothesis import given
 
 from pccl.errors import PcclError, TopologyError, UnitError
-from pccl.topology import Link, Switch, Topology, from_networkx, mesh, switch, to_networkx
+from pccl.topology import (
+    Link,
+    Switch,
+    Topology,
+    from_networkx,
+    mesh,
+    parse_topology,
+    switch,
+    to_networkx,
+)
 from pccl.units import BytesPerSecond, Picoseconds
 from tests.strategies import topologies
 
@@ -74,6 +84,62 @@ def test_switches_of_a_graph_are_plain_unless_it_says_otherwise():
     assert from_networkx(graph).plain
     graph.nodes[0].update(multicast=True, reduce=True)
     assert not from_networkx(graph).plain
+
+
+def star(**about):
+    graph = networkx.star_graph(2)
+    networkx.set_edge_attributes(graph, "50GB/s", "bandwidth")
+    networkx.set_edge_attributes(graph, "500ns", "latency")
+    graph.nodes[0].update(about)
+    return graph
+
+
+@pytest.mark.parametrize("yes", [True, np.True_, 1, "yes", "True", "1"])
+@pytest.mark.parametrize("no", [False, np.False_, 0, "no", "False", "0"])
+def test_truth_values_mean_what_they_say(yes, no):
+    network = from_networkx(star(switch=yes, multicast=yes, reduce=no))
+    assert network.labels[2] == "switch0"
+    assert (network.multicast[2], network.reduce[2]) == (True, False)
+    assert from_networkx(star(switch=no)).num_npus == 3
+
+
+def test_truth_values_of_graphml_mean_what_they_say(tmp_path):
+    path = tmp_path / "star.graphml"
+    networkx.write_graphml(star(kind="switch", multicast="no", reduce="yes"), path)
+    network = parse_topology(str(path))
+    assert (network.multicast[2], network.reduce[2]) == (False, True)
+    networkx.write_graphml(star(switch="no"), path)
+    assert parse_topology(str(path)).num_npus == 3
+    networkx.write_graphml(star(kind="switch", multicast="maybe"), path)
+    with pytest.raises(PcclError, match=r"multicast of node '0' is yes or no, not 'maybe'"):
+        parse_topology(str(path))
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"switch": "maybe"}, "switch of node 0 is yes or no, not 'maybe'"),
+        ({"switch": True, "multicast": 2}, "multicast of node 0 is yes or no, not 2"),
+        ({"kind": "swich"}, "kind of node 0 is npu or switch, not 'swich'"),
+        ({"kind": "npu", "switch": True}, "kind='npu' and switch=True, which contradict"),
+        ({"kind": "switch", "switch": "no"}, "kind='switch' and switch='no', which contradict"),
+        ({"multicast": True}, "node 0 is an NPU, and only switches have multicast"),
+        ({"kind": "npu", "reduce": "no"}, "node 0 is an NPU, and only switches have reduce"),
+    ],
+)
+def test_nodes_that_are_none(about, message):
+    with pytest.raises(TopologyError, match=message):
+        from_networkx(star(**about))
+
+
+def test_exclusive_means_what_it_says():
+    graph = networkx.DiGraph(
+        [(0, 1, CABLE | {"exclusive": "no"}), (1, 0, CABLE | {"exclusive": 1})]
+    )
+    assert from_networkx(graph).exclusive.tolist() == [False, True]
+    graph.edges[0, 1]["exclusive"] = "maybe"
+    with pytest.raises(TopologyError, match="exclusive of edge 0 -> 1 is yes or no, not 'maybe'"):
+        from_networkx(graph)
 
 
 def test_a_gap_has_a_unit():

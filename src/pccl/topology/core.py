@@ -29,6 +29,8 @@ from pccl.topology.parts import (
     UNLIMITED,
     Link,
     Switch,
+    check_switch,
+    read_flag,
 )
 from pccl.units import BytesPerSecond, Picoseconds, counted, parse, whole
 
@@ -127,10 +129,7 @@ class Topology:
         wires = list(links)
         places = len(names)
         for i, hub in enumerate(hubs):
-            if hub.buffer is not None and (whole(hub.buffer) is None or hub.buffer < 1):
-                text = f"a buffer of {hub.buffer!r}; it must hold a chunk or more"
-                raise TopologyError(f"switch {hub.name!r} has {text}")
-            names.append(hub.name or f"switch{i}")
+            names.append(check_switch(hub, i))
         # Here and not only in the columns, where a device 1.5 would silently have become device 1.
         for i, wire in enumerate(wires):
             if not isinstance(wire, Link):
@@ -141,6 +140,8 @@ class Topology:
                     raise TopologyError(
                         f"link {i} ({wire.src} -> {wire.dst}): there is no device {end!r}"
                     )
+            if not isinstance(wire.exclusive, bool):
+                read_flag(wire.exclusive, f"exclusive of link {i} ({wire.src} -> {wire.dst})")
         columns: dict[str, Any] = {
             "kind": [NPU] * places + [SWITCH] * len(hubs),
             "buffer": [UNLIMITED] * places + [hub.buffer or UNLIMITED for hub in hubs],

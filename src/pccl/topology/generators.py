@@ -16,7 +16,7 @@ import numpy as np
 
 from pccl.errors import TopologyError
 from pccl.topology.core import Topology
-from pccl.topology.parts import ABSENT, LINK_COLUMNS, Link, Switch
+from pccl.topology.parts import ABSENT, LINK_COLUMNS, Link, Switch, read_flag
 from pccl.units import Bandwidth, Time, whole
 
 BANDWIDTH: Bandwidth = "50GiB/s"
@@ -65,7 +65,7 @@ def ring(
     Topology('ring:4,unidirectional': 4 NPUs, 4 links, 50GiB/s, 500ns)
     """
     pairs = [(i, (i + 1) % npus) for i in range(_positive(npus, "ring"))]
-    if unidirectional:
+    if read_flag(unidirectional, "unidirectional"):
         ahead = [Link(a, b, bandwidth, latency, exclusive, gap) for a, b in pairs if a != b]
         return Topology.from_links(npus, ahead, name=f"ring:{npus},unidirectional")
     # Of two NPUs the second pair is the first one turned round; of one, it leads to itself.
@@ -186,7 +186,7 @@ def grid(
     """
     if not shape:
         raise TopologyError("a grid needs at least one dimension")
-    wraps = _per_dimension(wrap, len(shape), "wrap")
+    wraps = [read_flag(one, "wrap") for one in _per_dimension(wrap, len(shape), "wrap")]
     bandwidths = _per_dimension(bandwidth, len(shape), "bandwidth")
     latencies = _per_dimension(latency, len(shape), "latency")
     gaps = _per_dimension(gap, len(shape), "gap")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pccl.errors import PcclError, TopologyError
 from pccl.topology.core import Topology
-from pccl.topology.parts import ABSENT, Link, Switch
-from pccl.units import BytesPerSecond, Picoseconds, parse
+from pccl.topology.parts import ABSENT, Link, Switch, read_flag
+from pccl.units import ANY_WORDS, BytesPerSecond, Picoseconds, parse
 
 if TYPE_CHECKING:
     import networkx
@@ -63,7 +63,8 @@ def from_networkx(
     """Read any networkx graph; an undirected edge becomes a link in each direction.
 
     NPUs are numbered in the order of the nodes, switches (``switch=True`` or ``kind="switch"``, optionally with
-    ``buffer``, ``multicast`` and ``reduce``) follow them. Parallel edges stay parallel links.
+    ``buffer``, ``multicast`` and ``reduce``) follow them. Parallel edges stay parallel links. Truth values may be
+    written as files of graphs have them: yes and no, true and false, 1 and 0.
 
     Parameters
     ----------
@@ -86,9 +87,9 @@ def from_networkx(
     npus = []
     hubs = {}
     for node, data in nodes.items():
-        if data.get("switch") or data.get("kind") == "switch":
+        if _is_switch(node, data):
             name = _name(node, data, "switch")
-            abilities = {key: bool(data.get(key, False)) for key in ("multicast", "reduce")}
+            abilities = {key: _flag(data, key, f"node {node!r}") for key in ("multicast", "reduce")}
             hubs[node] = Switch(name, data.get("buffer"), **abilities)
         else:
             npus.append(node)
@@ -109,7 +110,7 @@ def from_networkx(
         speed = parse(BytesPerSecond, data[bandwidth], f"{bandwidth} of {where}")
         delay = parse(Picoseconds, data[latency], f"{latency} of {where}")
         gap = parse(Picoseconds, data.get("gap", Picoseconds(0)), f"gap of {where}")
-        exclusive = bool(data.get("exclusive", False))
+        exclusive = _flag(data, "exclusive", where)
         links.append(Link(numbers[a], numbers[b], speed, delay, exclusive, gap))
         if not graph.is_directed():
             links.append(Link(numbers[b], numbers[a], speed, delay, exclusive, gap))
@@ -122,6 +123,31 @@ def from_networkx(
         name=graph.graph.get("name") or "networkx",
         shape=shape if math.prod(shape) == len(npus) else (),
     )
+
+
+def _flag(data: dict[str, Any], key: str, where: str) -> bool:
+    # Files of graphs, such as GraphML, keep truth values as text or numbers.
+    return read_flag(data.get(key, False), f"{key} of {where}", ANY_WORDS)
+
+
+def _is_switch(node: Hashable, data: dict[str, Any]) -> bool:
+    """Whether a node is a switch; raises if what it says of itself does not fit together."""
+    where = f"node {node!r}"
+    kind = data.get("kind")
+    if kind not in (None, "npu", "switch"):
+        raise TopologyError(f"kind of {where} is npu or switch, not {kind!r}")
+    is_switch = _flag(data, "switch", where) if "switch" in data else kind == "switch"
+    if kind is not None and is_switch != (kind == "switch"):
+        raise TopologyError(
+            f"{where} has kind={kind!r} and switch={data['switch']!r}, which contradict each other; leave one out"
+        )
+    if not is_switch:
+        for key in ("multicast", "reduce", "buffer"):
+            if data.get(key) is not None:
+                raise TopologyError(
+                    f"{where} is an NPU, and only switches have {key}; say kind='switch', or leave it out"
+                )
+    return is_switch
 
 
 def _name(node: Hashable, data: dict[str, Any], word: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pccl.units import Bandwidth, Time
+from pccl.errors import TopologyError
+from pccl.units import Bandwidth, Time, truth, whole
 
 # Values of `kind`.
 NPU = 0
@@ -65,6 +67,35 @@ class Switch:
     buffer: int | None = None
     multicast: bool = False
     reduce: bool = False
+
+
+def read_flag(value: object, what: str, words: Mapping[str, bool] | None = None) -> bool:
+    """Return a truth value; with `words` it may be written as one of them. Whatever else it is, is refused.
+
+    Examples
+    --------
+    >>> read_flag("no", "multicast")
+    Traceback (most recent call last):
+    ...
+    pccl.errors.TopologyError: multicast is True or False, not 'no'
+    """
+    found = truth(value, words or {})
+    if found is None:
+        raise TopologyError(f"{what} is {'yes or no' if words else 'True or False'}, not {value!r}")
+    return found
+
+
+def check_switch(given: object, number: int) -> str:
+    """Return what the switch of this number is called; raises if it is not what a switch can be."""
+    if not isinstance(given, Switch):
+        raise TopologyError(f"switch {number} is {given!r}; write Switch(name)")
+    name = given.name or f"switch{number}"
+    if given.buffer is not None and (whole(given.buffer) is None or given.buffer < 1):
+        text = f"a buffer of {given.buffer!r}; it must hold a chunk or more"
+        raise TopologyError(f"switch {name!r} has {text}")
+    for ability in ("multicast", "reduce"):
+        read_flag(getattr(given, ability), f"{ability} of switch {name!r}")
+    return name
 
 
 DEVICE_COLUMNS = {"kind": np.int8, "buffer": np.int64, "multicast": np.bool_, "reduce": np.bool_}

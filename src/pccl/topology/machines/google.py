@@ -13,7 +13,7 @@ from pccl.errors import TopologyError
 from pccl.topology.core import Topology
 from pccl.topology.generators import NO_GAP, grid
 from pccl.topology.machines.building import Machine, described, parameter, wire
-from pccl.units import Bandwidth, Time, whole
+from pccl.units import Bandwidth, Time, truth, whole
 
 _Shapes: TypeAlias = dict[int, tuple[int, ...]]
 # Of a slice of this shape: which dimensions wrap round.
@@ -91,7 +91,7 @@ def _check(name: str, shape: tuple[int, ...], dimensions: int, wrap: object) -> 
     for size in shape:
         if whole(size) is None or size < 1:
             raise TopologyError(f"a {name} needs positive numbers, not {size!r}")
-    if wrap is not None and not isinstance(wrap, bool):
+    if wrap is not None and truth(wrap) is None:
         raise TopologyError(f"{name}: wrap is True, False or None, not {wrap!r}")
 
 
