@@ -116,13 +116,22 @@ def test_figures_of_links_and_abilities_of_switches():
         ("rail0.bandwidth=0%", TopologyError, "has no bandwidth"),
         ("npu0.reduce=yes", TopologyError, "names no switch"),
         ("rail0.reduce=maybe", TopologyError, "is yes or no"),
+        ({"rail0.reduce": 1}, TopologyError, "rail0.reduce is yes or no, not 1"),
         ("rail0.buffer=-1", TopologyError, "a positive number of chunks"),
         ("0:1.bandwidth=1GB/s", TopologyError, "no link 0:1"),
     ],
 )
 def test_wrong_changes(change, error, problem):
     with pytest.raises(error, match=problem):
-        hgx_h100(2).edited([change])
+        hgx_h100(2).edited([change] if isinstance(change, str) else change)
+
+
+def test_a_change_is_given_once():
+    twice = ["rail0.multicast=no", "rail1.multicast=yes", "rail0.multicast=yes"]
+    with pytest.raises(TopologyError, match=r"rail0\.multicast is given 2 times"):
+        hgx_h100(2).edited(twice)
+    # One of them refines the other.
+    assert hgx_h100(2).edited(["rail*.reduce=yes", "rail0.reduce=no"]).reduce[18:].sum() == 7
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

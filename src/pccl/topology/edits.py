@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -14,8 +15,8 @@ import numpy as np
 from pccl._arrays import Bools, Column, Ints
 from pccl.errors import TopologyError
 from pccl.topology.core import Topology
-from pccl.topology.parts import ABSENT, LINK_COLUMNS, SWITCH, UNLIMITED
-from pccl.units import BytesPerSecond, Picoseconds, parse, whole
+from pccl.topology.parts import ABSENT, LINK_COLUMNS, SWITCH, UNLIMITED, read_flag
+from pccl.units import YES_NO, BytesPerSecond, Picoseconds, parse, whole
 
 _SPEEDS: Mapping[str, type[BytesPerSecond] | type[Picoseconds]] = {
     "bandwidth": BytesPerSecond, "latency": Picoseconds, "gap": Picoseconds,
@@ -85,6 +86,9 @@ def edited(topology: Topology, changes: Mapping[str, object] | Iterable[str]) ->
                     f"{text!r} is not NAMES.FIGURE=VALUE, such as rail*.bandwidth=25GB/s"
                 )
             pairs.append((name.strip(), given.strip()))
+        for key, times in Counter(key for key, _ in pairs).items():
+            if times > 1:
+                raise TopologyError(f"{key} is given {times} times; give it once")
     for key, value in pairs:
         names, dot, field = key.rpartition(".")
         if not dot or field not in (*_SPEEDS, *_ABILITIES):
@@ -210,10 +214,7 @@ def _places(topology: Topology, names: str, field: str) -> Column:
 
 def _values(before: Column, field: str, value: object, key: str) -> Any:
     if field in ("multicast", "reduce"):
-        truth = {"yes": True, "no": False, True: True, False: False}.get(value)
-        if truth is None:
-            raise TopologyError(f"{key} is yes or no, not {value!r}")
-        return truth
+        return read_flag(value, key, YES_NO)
     if field == "buffer":
         number = (
             whole(value)
