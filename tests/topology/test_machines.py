@@ -215,6 +215,18 @@ def test_sharp_leaves_nvswitches_and_nics_plain(build):
     assert network.name.endswith(":3,sharp=yes")
 
 
+@pytest.mark.parametrize(
+    "build",
+    [dgx1, partial(dgx2, 2), hgx_h100, mi300x, partial(ndv2, 2), partial(hgx_h100, nvls=True)],
+)
+def test_sharp_needs_a_switch_of_infiniband(build):
+    assert build(sharp=False).num_npus
+    with pytest.raises(
+        TopologyError, match=r"sharp is for InfiniBand switches, and .* none; leave it out"
+    ):
+        build(sharp=True)
+
+
 def test_who_has_nvls():
     """NVSwitches multiply and add from their third generation on, which is that of H100."""
     able_ones = {build for build in BOXES if "nvls" in options(build)}
@@ -259,6 +271,7 @@ def test_a_rack_is_found_by_what_it_is_called():
 def test_an_answer_is_yes_or_no():
     with pytest.raises(TopologyError, match="h100: nvls is True or False, not 'no'"):
         hgx_h100(2, nvls="no")
+    assert hgx_h100(2, nvls=np.True_) == hgx_h100(2, nvls=True)
 
 
 def options(build):

@@ -19,6 +19,8 @@ from pccl.errors import PcclError, TopologyError
 from pccl.topology import generators
 from pccl.topology.core import Topology
 from pccl.topology.names import EACH_DIMENSION, MOST_IN_A_BOX, SLICE, ZOO, ZooEntry
+from pccl.topology.parts import read_flag
+from pccl.units import YES_NO
 
 # A typing error should not fill the memory with NPUs.
 _MOST_NPUS = 1_000_000
@@ -199,33 +201,38 @@ def _read_options(entry: ZooEntry, texts: list[str]) -> dict[str, Any]:
     known = [*counts, *entry.options]
     keywords: dict[str, Any] = {}
     for text in texts:
-        name, _, value = (word.strip() for word in text.partition("="))
+        name, sign, value = (word.strip() for word in text.partition("="))
         if name not in known:
             its = f"its options are {', '.join(known)}" if known else "it has none"
             raise TopologyError(f"{entry.name} has no option {name!r}; {its}")
         if name in keywords:
             raise TopologyError(f"the option {name!r} is given twice")
-        keywords[name] = _read_option(parameters[name], value)
+        # The name alone says yes; with nothing after the sign, something was forgotten.
+        says_yes = not sign and _kind_of(parameters[name]) is bool
+        keywords[name] = _read_option(parameters[name], "yes" if says_yes else value)
     return keywords
 
 
 def _read_option(parameter: inspect.Parameter, text: str) -> Any:
     """The value of an option, or several values for the dimensions or levels of the network."""
     default = _usual(parameter)
-    # What is None by default is left to the network; its annotation tells what it is.
-    annotation = str(parameter.annotation)
-    is_quantity = default is None and any(word in annotation for word in ("Bandwidth", "Time"))
-    kind = type(default)
-    if "bool" in annotation:
-        kind = bool
-    elif is_quantity:
-        kind = str
-    read = _READERS.get(kind, _count)
+    read = _READERS.get(_kind_of(parameter), _count)
     # The "/s" of a bandwidth parts nothing.
     values = [read(one, parameter.name, default) for one in re.split(r"/(?!s(?:/|$))", text)]
-    if len(values) > 1 and "Sequence" not in annotation:
+    if len(values) > 1 and "Sequence" not in str(parameter.annotation):
         raise TopologyError(f"{parameter.name} is one value, not {len(values)}: {text!r}")
     return values if len(values) > 1 else values[0]
+
+
+def _kind_of(parameter: inspect.Parameter) -> type:
+    """What the values of an option are."""
+    default = _usual(parameter)
+    # What is None by default is left to the network; its annotation tells what it is.
+    annotation = str(parameter.annotation)
+    if "bool" in annotation:
+        return bool
+    is_quantity = default is None and any(word in annotation for word in ("Bandwidth", "Time"))
+    return str if is_quantity else type(default)
 
 
 def _usual(parameter: inspect.Parameter) -> Any:
@@ -272,9 +279,7 @@ def _read_speed(part: str) -> tuple[Any, ...]:
 
 
 def _yes_no(value: str, name: str, _: object) -> bool:
-    if value not in ("", "yes", "no"):
-        raise TopologyError(f"{name} is yes or no, not {value!r}")
-    return value != "no"
+    return read_flag(value, name, YES_NO)
 
 
 def _count(value: str, name: str, _: object) -> int:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from pccl.errors import TopologyError
 from pccl.topology.core import Topology
 from pccl.topology.generators import NO_GAP, affordable
-from pccl.topology.parts import Link, Switch
+from pccl.topology.parts import Link, Switch, read_flag
 from pccl.units import Bandwidth, BytesPerSecond, Picoseconds, Time, parse, whole
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
@@ -119,9 +119,7 @@ class Builder:
     ) -> None:
         if whole(boxes) is None or boxes < 1:
             raise TopologyError(f"{name} needs a positive number of boxes, not {boxes!r}")
-        for flag, value in flags.items():
-            if not isinstance(value, bool):
-                raise TopologyError(f"{name}: {flag} is True or False, not {value!r}")
+        flags = {flag: read_flag(value, f"{name}: {flag}") for flag, value in flags.items()}
         affordable(boxes * npus_per_box, name)
         several = boxes > 1
         asked = "".join(f",{flag}=yes" for flag, value in flags.items() if value)
@@ -134,6 +132,7 @@ class Builder:
         # One box needs no network.
         self.npus_with_network = self.npus if several else range(0)
         self._flags = flags
+        self._network: set[Switch] = set()
         self._switches: dict[Switch, int] = {}
         self._links: list[Link] = []
 
@@ -143,7 +142,9 @@ class Builder:
 
     def network_switch(self, name: str) -> Switch:
         """A switch of InfiniBand, which can do something if ``sharp`` says so."""
-        return able(name, self._flags.get("sharp", False))
+        switch = able(name, self._flags.get("sharp", False))
+        self._network.add(switch)
+        return switch
 
     def link(self, src: int | Switch, dst: int | Switch, wire: Wire) -> None:
         """Add a link; ends are numbers of NPUs and switches."""
@@ -185,6 +186,13 @@ class Builder:
 
     def topology(self) -> Topology:
         """Return what has been joined."""
+        # A switch may have been made that nothing is joined to.
+        if self._flags.get("sharp", False) and not self._network & self._switches.keys():
+            name = self.name.partition(",")[0]
+            what = "boxes joined NIC to NIC have" if self.boxes > 1 else "one box has"
+            raise TopologyError(
+                f"{name}: sharp is for InfiniBand switches, and {what} none; leave it out, or give more boxes"
+            )
         return Topology.from_links(
             len(self.npus), self._links, self._switches, name=self.name, shape=self.shape
         )
