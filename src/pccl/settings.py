@@ -12,7 +12,7 @@ from typing import Any
 
 from pccl.errors import PcclError
 from pccl.targets import TARGETS
-from pccl.units import whole
+from pccl.units import truth, whole
 
 __all__ = ["Settings"]
 
@@ -85,7 +85,13 @@ class Settings:
         choices=tuple(TARGETS),
         flag="--for",
     )
-    verify: bool = _setting(True, "Whether the verifier checks the result.")
+    verify: bool = _setting(
+        True,
+        "Whether the verifier checks the result.",
+        check=lambda value: truth(value) is not None,
+        must_be="True or False",
+        named="setting verify",
+    )
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -93,12 +99,33 @@ class Settings:
             if value is None and setting.default is None:
                 continue
             about = setting.metadata
-            name = setting.name.replace("_", " ")
+            name = about.get("named", setting.name.replace("_", " "))
             if "choices" in about and value not in about["choices"]:
                 known = ", ".join(about["choices"])
                 raise PcclError(f"there is no {name} {value!r}; there are {known}")
             if "check" in about and not about["check"](value):
                 raise PcclError(f"the {name} must be {about['must_be']}, not {value!r}")
+
+    @classmethod
+    def read(cls, given: object, usual: Settings | None = None) -> Settings:
+        """Return the settings that a caller gave as a whole, or the usual ones where that is None.
+
+        Examples
+        --------
+        >>> Settings.read(None).effort
+        'balanced'
+        >>> Settings.read({"effort": "fast"})
+        Traceback (most recent call last):
+        ...
+        pccl.errors.PcclError: settings must be a pccl.Settings, such as Settings(effort='fast'), not {'effort': 'fast'}
+        """
+        if given is None:
+            return usual or cls()
+        if not isinstance(given, cls):
+            raise PcclError(
+                f"settings must be a pccl.Settings, such as Settings(effort='fast'), not {given!r}"
+            )
+        return given
 
     @classmethod
     def of(cls, **given: Any) -> Settings:

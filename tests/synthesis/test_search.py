@@ -259,6 +259,9 @@ def test_the_same_every_time():
             "there is no method 'magic'; there are mirrored, joint, price-guided, earliest-arrival, flooding",
         ),
         ({"method": "flooding", "order": "rounds"}, "flooding has no order"),
+        ({"verify": "no"}, "the setting verify must be True or False, not 'no'"),
+        ({"settings": 1}, "settings must be a pccl.Settings, such as .*, not 1"),
+        ({"settings": {}}, "settings must be a pccl.Settings, such as .*, not {}"),
     ],
 )
 def test_wrong_settings(settings, message):

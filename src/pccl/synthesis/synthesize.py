@@ -59,7 +59,7 @@ def synthesize(
     Algorithm(all-gather on ring:4: 12 transfers, 2.00 us)
     """
     begin = time.perf_counter()
-    settings = (settings or Settings()).with_overrides(overrides)
+    settings = Settings.read(settings).with_overrides(overrides)
     check_task(topology, collectives)
     report = progress or _silent
     if not kernels_are_cached():
