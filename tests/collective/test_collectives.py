@@ -215,12 +215,12 @@ WRONG_IN_ITSELF = [
     (
         lambda: AllToAllV([[0, 1]]),
         CollectiveError,
-        "row 0 has 2 entries; the matrix must be square",
+        "row 0 has 2 entries, not 1, one for each row; the matrix must be square",
     ),
     (
         lambda: AllToAllV([[0, 1], [0]]),
         CollectiveError,
-        "row 1 has 1 entries; the matrix must be square",
+        "row 1 has 1 entry, not 2, one for each row; the matrix must be square",
     ),
     (
         lambda: AllToAllV([[0, -1], [0, 0]]),

@@ -91,6 +91,9 @@ def test_missing_files_and_wrong_shapes(tmp_path):
     (tmp_path / "t.csv").write_text("0,1,2\n3,0,4\n")
     with pytest.raises(CollectiveError, match="the matrix must be square"):
         AllToAllV(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("0,5\n2,0,0\n1,1,0\n")
+    with pytest.raises(CollectiveError, match="row 0 has 2 entries, not 3, one for each row"):
+        AllToAllV(tmp_path / "t.csv")
     np.save(tmp_path / "t.npy", np.zeros((2, 2, 2)))
     with pytest.raises(FormatError, match="expected a square"):
         read_matrix(tmp_path / "t.npy")

@@ -145,7 +145,9 @@ class AllToAllV(_Exchange):
         self._set("matrix", tuple(rows))
         for i, row in enumerate(self.matrix):
             if len(row) != len(self.matrix):
-                raise self._error(f"row {i} has {len(row)} entries; the matrix must be square")
+                entries = "1 entry" if len(row) == 1 else f"{len(row)} entries"
+                needed = f"not {len(self.matrix)}, one for each row"
+                raise self._error(f"row {i} has {entries}, {needed}; the matrix must be square")
         self._set("size", Bytes(max((sum(map(int, row)) for row in self.matrix), default=0)))
         self._check_shared()
         for entry in {int(entry) for row in self.matrix for entry in row}:

@@ -66,8 +66,9 @@ def _from_text(path: Path) -> list[list[Any]]:
             ]
         except csv.Error as error:
             raise FormatError(f"{path}: {error}") from None
-    # Names of members above and beside the numbers. Where all are numbers, the shape tells.
-    has_header = any(map(_is_name, cells[0])) or len(cells) == len(cells[0]) + 1
+    # Names of members above and beside the numbers. Where all are numbers, the shape tells: one row more than columns.
+    is_one_too_high = all(len(row) == len(cells) - 1 for row in cells)
+    has_header = any(map(_is_name, cells[0])) or is_one_too_high
     if has_header and len(cells) > 1:
         header, *cells = cells
         beside = len(header) == len(cells) + 1 or any(_is_name(row[0]) for row in cells if row)
