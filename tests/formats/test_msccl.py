@@ -198,7 +198,9 @@ MATRIX = [[4096, 1024, 0], [3072, 0, 2048], [1024, 1024, 1024]]
 
 def test_unequal_shares_need_padding(tmp_path):
     algorithm = quick(pccl.topology.ring(3), pccl.AllToAllV(MATRIX, chunks=1))
-    with pytest.raises(pccl.PcclError, match=r"never choose a file for alltoallv.*--padded"):
+    with pytest.raises(
+        pccl.PcclError, match=r"never choose a file for alltoallv.*'pccl export --padded'"
+    ):
         write(algorithm, tmp_path / "a.xml")
 
 

@@ -233,9 +233,10 @@ def _refuse(chosen: Collective, target: Target, in_place: bool | None, padded: b
             )
         if not padded and not _are_equal(chosen):
             raise PcclError(
-                f"{kind}: the runtimes never choose a file for alltoallv, and one for alltoall has equal shares; to "
-                "write an alltoall whose shares have the room of the largest, of which only what the matrix says is "
-                "sent, use padded=True (--padded)"
+                f"{kind}: the runtimes never choose a file for alltoallv, and one for alltoall has equal shares; a "
+                "plan that is made for no runtime can be written with 'pccl export --padded', in Python export(..., "
+                "padded=True), as an alltoall whose shares have the room of the largest, of which only what the matrix "
+                "says is sent"
             )
     elif padded:
         raise PcclError(f"padded is for all-to-all-v, not for {kind}")
