@@ -68,6 +68,14 @@ def test_the_help_names_every_kind_that_flags_can_describe():
         # Of two values, the first would be lost without a word.
         (["synthesize", "-t", "ring:4", "--topology", "ring:8"], "--topology is given 2 times"),
         (["lab", "run", "a.pccl", "--rate", "1mbit", "--rate", "2mbit"], "--rate is given 2 times"),
+        (
+            ["export", "a.pccl", "-o", "a.xml", "--in-place", "--out-of-place"],
+            "--in-place and --out-of-place contradict each other; give one of them",
+        ),
+        (
+            ["export", "a.pccl", "-o", "a.xml", "--out-of-place", "--out-of-place"],
+            "--out-of-place is given 2 times",
+        ),
     ],
 )
 def test_usage_errors_are_one_line(arguments, message):

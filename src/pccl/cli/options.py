@@ -123,8 +123,19 @@ class Command(click.Command):
                 takes_several = getattr(parameter, "multiple", True)
                 is_switch = getattr(parameter, "is_flag", False) and not parameter.secondary_opts
                 if times > 1 and not takes_several and not is_switch:
-                    raise click.UsageError(f"{parameter.opts[-1]} is given {times} times", ctx)
+                    raise click.UsageError(_twice(parameter, times, args), ctx)
         return super().parse_args(ctx, args)
+
+
+def _twice(parameter: click.Parameter, times: int, args: list[str]) -> str:
+    """What to say of an option that is given several times: --in-place and --out-of-place are one."""
+    spellings = (parameter.opts, parameter.secondary_opts)
+    given = [name for names in spellings for name in names if name in args]
+    if any(name in parameter.secondary_opts for name in given):
+        if len(given) > 1:
+            return f"{given[0]} and {given[-1]} contradict each other; give one of them"
+        return f"{given[0]} is given {times} times"
+    return f"{parameter.opts[-1]} is given {times} times"
 
 
 def command(*examples: str, then: str = "", name: str | None = None) -> Decorator:
