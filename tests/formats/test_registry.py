@@ -37,6 +37,33 @@ def test_unknown_formats_and_options_are_listed():
         pccl.check("a.xml", speed=2)
 
 
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        ("a.xml", {"lowered": "no"}, "lowered is True or False, not 'no'"),
+        ("a.xml", {"all_ranks": "no"}, "all_ranks is True or False, not 'no'"),
+        ("a.xml", {"in_place": "yes"}, "in_place is True or False, not 'yes'"),
+        ("a.plan.json", {"in_place": "maybe"}, "in_place is True or False, not 'maybe'"),
+        ("a.pftrace", {"merge": 1}, "merge is True or False, not 1"),
+        ("a.xml", {"min_bytes": 4}, "min_bytes 4 has no unit"),
+        ("a.plan.json", {"max_bytes": 4}, "max_bytes 4 has no unit"),
+    ],
+)
+def test_values_of_other_types_are_refused(tmp_path, path, options, message):
+    algorithm = quick(pccl.topology.ring(3), pccl.AllGather("3kB"))
+    with pytest.raises(pccl.PcclError, match=message):
+        pccl.export(algorithm, tmp_path / path, **options)
+    assert not (tmp_path / path).exists()
+
+
+def test_none_is_not_given(tmp_path):
+    algorithm = quick(pccl.topology.ring(3), pccl.AllGather("3kB"))
+    nothing = {"in_place": None, "all_ranks": None, "min_bytes": None}
+    assert pccl.export(algorithm, tmp_path / "a.plan.json", **nothing) == pccl.export(
+        algorithm, tmp_path / "a.plan.json"
+    )
+
+
 @pytest.mark.parametrize("chosen", FORMATS.values(), ids=lambda f: f.name)
 def test_options_are_the_keywords_of_the_writer(chosen):
     keywords = [

@@ -6,10 +6,12 @@ named as ``module:function`` and imported on first use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pccl.errors import PcclError
+from pccl.units import truth
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,24 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     opposite: str = ""
+
+    def read(self, value: object) -> Any:
+        """Return a value from Python as writers and checkers take it; raises if it is none of this kind.
+
+        Examples
+        --------
+        >>> Option("lowered", "flag", "").read("no")
+        Traceback (most recent call last):
+        ...
+        pccl.errors.PcclError: lowered is True or False, not 'no'
+        """
+        # What else there is, is read where its limits are known.
+        if self.kind != "flag":
+            return value
+        found = truth(value)
+        if found is None:
+            raise PcclError(f"{self.name} is True or False, not {value!r}")
+        return found
 
     @property
     def flag(self) -> str:
@@ -72,6 +92,12 @@ class Format:
     options: tuple[Option, ...] = ()
     checker: str = ""
     checks: tuple[Option, ...] = ()
+
+    def read(self, given: Mapping[str, Any], own: Iterable[Option]) -> dict[str, Any]:
+        """Return options from Python as its functions take them; None is what was not given."""
+        known = {option.name: option for option in own}
+        self.refuse_others(given, known.values())
+        return {name: known[name].read(value) for name, value in given.items() if value is not None}
 
     def refuse_others(
         self, names: Iterable[str], known: Iterable[Option], spell: Callable[[str], str] = repr

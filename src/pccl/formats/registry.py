@@ -75,11 +75,11 @@ def export(
     pccl.errors.PcclError: a.xls does not end like any format; say which: msccl, mscclpp, ...
     """
     chosen = find_format(path, format)
-    chosen.refuse_others(options, chosen.options)
+    read = chosen.read(options, chosen.options)
     from pccl.algorithm.core import check_algorithm
 
     check_algorithm(algorithm, "export writes")
-    return dict(_call(chosen.writer, options, algorithm, Path(path)))
+    return dict(_call(chosen.writer, read, algorithm, Path(path)))
 
 
 def check(path: str | Path, format: str | None = None, **options: Any) -> CheckResult:
@@ -111,8 +111,7 @@ def check(path: str | Path, format: str | None = None, **options: Any) -> CheckR
             f"{path}: files of the format {chosen.name} cannot be checked; those that can are {there}; if it is one of "
             "these, say which (--format)"
         )
-    chosen.refuse_others(options, chosen.checks)
-    problems, facts = _call(chosen.checker, options, path)
+    problems, facts = _call(chosen.checker, chosen.read(options, chosen.checks), path)
     return CheckResult(tuple(problems), dict(facts))
 
 

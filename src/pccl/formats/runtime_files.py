@@ -102,9 +102,9 @@ def positive(value: object, name: str) -> int:
     return count
 
 
-def size_of(value: Size | int, name: str) -> int:
+def size_of(value: Size, name: str) -> int:
     """Return an option that is a number of bytes."""
-    return int(parse(Bytes, Bytes(value) if isinstance(value, int) else value, name))
+    return int(parse(Bytes, value, name))
 
 
 def unit_of(program: Program, *sizes: int) -> int:

@@ -300,9 +300,9 @@ def _exported(path: Path, plan: Plan, target: str, least: int | None) -> Plan:
         return plan
     format_name, suffix = runtime
     file = f"{plan.file.removesuffix('.pccl')}{suffix}"
-    options: dict[str, Any] = {"min_bytes": least}
+    options: dict[str, Any] = {"min_bytes": None if least is None else Bytes(least)}
     if plan.end is not None:
-        options["max_bytes"] = plan.end - 1
+        options["max_bytes"] = Bytes(plan.end - 1)
     if plan.group is not None:
         options["all_ranks"] = True
     try:

@@ -27,7 +27,7 @@ from pccl.formats.runtime_files import (
     refuse_wrong,
     size_of,
 )
-from pccl.units import Bytes, Picoseconds, counted
+from pccl.units import Bytes, Picoseconds, Size, counted
 
 # All must run at once, and a GPU of 2017 runs this many; later ones run more.
 MOST_THREADBLOCKS = 80
@@ -50,8 +50,8 @@ def write(
     ranks_per_box: int | None = None,
     max_threadblocks: int = MOST_THREADBLOCKS,
     threads_per_block: int = MAX_THREADS,
-    min_bytes: str | int | None = None,
-    max_bytes: str | int | None = None,
+    min_bytes: Size | None = None,
+    max_bytes: Size | None = None,
     collective: int | None = None,
     lowered: bool = False,
 ) -> Mapping[str, str]:
