@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pccl.errors import UnitError
-from pccl.units import Bytes, BytesPerSecond, Picoseconds, parse
+from pccl.units import ANY_WORDS, YES_NO, Bytes, BytesPerSecond, Picoseconds, parse, truth
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,26 @@ def test_large_bare_numbers_are_taken_for_bytes_in_the_suggestion(kind, bare, ex
 def test_no_number_is_suggested_where_there_is_none(value) -> None:
     with pytest.raises(UnitError, match="must be text with a unit"):
         parse(Bytes, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "found"),
+    [
+        (True, None, True),
+        (np.False_, None, False),
+        ("yes", None, None),
+        (1, None, None),
+        (None, None, None),
+        (np.array([True]), None, None),
+        ("No", YES_NO, False),
+        ("true", YES_NO, None),
+        (1, YES_NO, None),
+        ("False", ANY_WORDS, False),
+        (np.int64(1), ANY_WORDS, True),
+        (2, ANY_WORDS, None),
+        (1.0, ANY_WORDS, None),
+        ([], ANY_WORDS, None),
+    ],
+)
+def test_truth_is_told_and_not_guessed(value, words, found):
+    assert truth(value, words) is found

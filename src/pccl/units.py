@@ -11,7 +11,6 @@ import operator
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from types import MappingProxyType
 from typing import ClassVar, TypeAlias, TypeVar
 
 from pccl.errors import UnitError
@@ -218,15 +217,15 @@ def whole(value: object) -> int | None:
         return None
 
 
-def truth(value: object, words: Mapping[str, bool] = MappingProxyType({})) -> bool | None:
+def truth(value: object, words: Mapping[str, bool] | None = None) -> bool | None:
     """The value as a truth value of Python if it is one of any kind, or one of these words or numbers; otherwise None.
 
     Never ask whether such a value is true: "no" is.
 
     Examples
     --------
-    >>> truth(True), truth("no"), truth("no", YES_NO), truth("False", ANY_WORDS), truth(1, ANY_WORDS)
-    (True, None, False, False, True)
+    >>> truth(True), truth("no"), truth("No", {"yes": True, "no": False})
+    (True, None, False)
     """
     if isinstance(value, bool):
         return value
@@ -234,7 +233,7 @@ def truth(value: object, words: Mapping[str, bool] = MappingProxyType({})) -> bo
     if getattr(value, "dtype", None) == "bool" and getattr(value, "shape", None) == ():
         return bool(value)
     written = isinstance(value, str) or whole(value) is not None
-    return words.get(str(value).strip().lower()) if written else None
+    return (words or {}).get(str(value).strip().lower()) if written else None
 
 
 def time_text(time: int) -> str:

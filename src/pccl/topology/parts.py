@@ -79,7 +79,7 @@ def read_flag(value: object, what: str, words: Mapping[str, bool] | None = None)
     ...
     pccl.errors.TopologyError: multicast is True or False, not 'no'
     """
-    found = truth(value, words or {})
+    found = truth(value, words)
     if found is None:
         raise TopologyError(f"{what} is {'yes or no' if words else 'True or False'}, not {value!r}")
     return found
