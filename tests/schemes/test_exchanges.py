@@ -149,6 +149,45 @@ def test_every_exchange_is_correct(topology, data):
             pccl.verify(pccl.simulate(algorithm, discipline).to_algorithm())
 
 
+@pytest.mark.parametrize("name", EXCHANGES[:3])
+def test_sums_that_are_added_to_a_copy_come_after_it(name):
+    """NPU 1 is not next to NPU 2, so NPU 0 sends it their sum; what NPU 4 sends is added to that."""
+    damaged = pccl.topology.fully_connected(5, **LINK).without(links=["2:1"])
+    try:
+        algorithm = pccl.baseline(name, damaged, pccl.AllReduce("1KiB", chunks=1))
+    except UnsupportedError:
+        assert name == "one-shot"
+        return
+    pccl.verify(algorithm)
+    pccl.verify(pccl.simulate(algorithm, "fifo").to_algorithm())
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(
+        ["fully-connected:6", "torus:3x3", "mesh:3x3", "hypercube:3", "torus:4x4", "dgx1"]
+    ),
+    st.data(),
+)
+def test_exchanges_on_damaged_networks_are_correct(name, data):
+    """Some links are broken and others slow, so that ways differ from what the places of NPUs suggest."""
+    topology = parse_topology(name)
+    ends = zip(topology.src.tolist(), topology.dst.tolist(), strict=True)
+    pairs = st.sampled_from(sorted({f"{a}:{b}" for a, b in ends if a < b}))
+    broken = data.draw(st.lists(pairs, max_size=3, unique=True), "broken")
+    slow = data.draw(st.lists(pairs, max_size=3, unique=True), "slow")
+    damaged = topology.edited(
+        {f"{pair}.latency": "5us" for pair in slow if pair not in broken}
+    ).without(links=broken)
+    for scheme in EXCHANGES:
+        try:
+            algorithm = pccl.baseline(scheme, damaged, SMALL)
+        except (UnsupportedError, pccl.InfeasibleError):
+            continue
+        pccl.verify(algorithm)
+        pccl.verify(pccl.simulate(algorithm, "fifo").to_algorithm())
+
+
 def test_a_simulation_does_not_add_too_early():
     """Of a ring of five, NPUs that have little to do wait for the others."""
     ring = pccl.topology.ring(5, **LINK)

@@ -1,7 +1,8 @@
 """Partial sums kept apart: none comes in to an NPU that has yet to send what it held before.
 
 A transfer carries what its sender holds when it starts. Where sums are exchanged, one that comes in too early would be
-counted twice: so it waits for a moment, at its sender or in the last switch on its way.
+counted twice: so it waits for a moment, at its sender or in the last switch on its way. A copy takes the place of what
+was there before; so what is to be added to it waits as well, and a copy waits for what it is meant to replace.
 """
 
 from __future__ import annotations
@@ -26,52 +27,59 @@ def kept_apart(
 
     In which order transfers are meant to arrive is said by `planned`, and what they are meant to carry by `inputs`.
     """
-    order = _order(transfers, inputs, planned)
-    lands = order.lands
-    has_rivals = order.last >= 0
+    lands, sent_before, landed_before = _rivals(transfers, inputs, planned)
     not_before = np.zeros(len(transfers), np.int64)
     for _ in range(MOST_ROUNDS):
-        latest = _latest_before(order, start)
-        arrival = start[lands] + times.travel[lands]
-        early = has_rivals & (arrival <= latest)
+        ends = start + times.travel
+        latest = np.maximum(sent_before.latest(start), landed_before.latest(ends))
+        early = ends[lands] <= latest
         if not np.any(early):
             return start
         rows = lands[early]
-        # Just after the last of those that must not carry it has left.
+        # Just after the last of its rivals has left, or has come in.
         not_before[rows] = latest[early] + 1 - times.travel[rows]
         start = _served(transfers, inputs, times, start, not_before)
     return None
 
 
-class _Order(NamedTuple):
-    """What is meant to leave a device before what lands there.
+class _Rivals(NamedTuple):
+    """What has to happen before transfers land.
 
     Attributes
     ----------
-    lands
-        Transfers that end where their chunk is kept.
-    leaves
-        Transfers that begin where their chunk is kept, by place; those of a place by how much has landed there by then.
+    rows
+        Transfers, by place.
     place
-        Per transfer that leaves: its chunk and the device that it leaves, as one number.
+        Of each of them, as a number that rises.
     last
-        Per transfer that lands: the last in `leaves` that is meant to leave before, or -1 if none is.
+        Per transfer that lands: the last in `rows` that comes before it, as do those before that at the same place; -1
+        if there are none.
     """
 
-    lands: Ints
-    leaves: Ints
+    rows: Ints
     place: Ints
     last: Ints
 
+    def latest(self, moments: Ints) -> Ints:
+        """Per transfer that lands: the latest moment of those that come before it, -1 if there are none."""
+        # A running maximum; the number of the place makes it begin anew at each.
+        base = self.place * (int(moments.max(initial=0)) + 1)
+        latest = np.maximum.accumulate(base + moments[self.rows]) - base
+        return np.where(self.last >= 0, np.append(latest, -1)[self.last], -1)
 
-def _order(t: Transfers, inputs: Inputs, planned: Ints) -> _Order:
+
+def _rivals(t: Transfers, inputs: Inputs, planned: Ints) -> tuple[Ints, _Rivals, _Rivals]:
+    """The transfers that end where their chunk is kept, and what has to leave, and to land, before each of them."""
     first_place = t.chunk * np.int64(t.topology.num_devices)
-    # Per transfer that lands: how many land at the same place before it.
+    # Those that land, by place and in their order there, and how many land before each.
     lands = np.flatnonzero(~t.comes_to_pass)
     lands_at = first_place[lands] + t.dst[lands]
     by_place = np.lexsort((planned[lands], lands_at))
+    lands = lands[by_place]
+    lands_at = lands_at[by_place]
+    rank = _ranks(lands_at)
     before = np.zeros(len(t), np.int64)
-    before[lands[by_place]] = _ranks(lands_at[by_place])
+    before[lands] = rank
     # Per transfer that leaves: how many have landed there by then, which its newest input tells.
     leaves = np.flatnonzero(~t.passes_on)
     newest = inputs.newest[leaves]
@@ -81,20 +89,23 @@ def _order(t: Transfers, inputs: Inputs, planned: Ints) -> _Order:
     # A place and a count as one number, so that one search finds both.
     width = int(before.max(initial=0)) + 2
     states = (leaves_from * width + landed)[by_state]
-    last = np.searchsorted(states, lands_at * width + before[lands], side="right") - 1
+    last = np.searchsorted(states, lands_at * width + rank, side="right") - 1
     place = leaves_from[by_state]
     # What is found may be of a smaller place, where nothing leaves this one.
     is_here = (last >= 0) & (place[last] == lands_at)
-    return _Order(lands, leaves[by_state], place, np.where(is_here, last, -1))
+    sent_before = _Rivals(leaves[by_state], _numbered(place), np.where(is_here, last, -1))
+    # Sums come in any order, but all of them after the copy that they are added to.
+    row = np.arange(len(lands))
+    copied = np.maximum.accumulate(np.where(t.reduce[lands], -1, row))
+    preceding = np.where(t.reduce[lands], copied, row - 1)
+    is_here = preceding >= row - rank
+    landed_before = _Rivals(lands, _numbered(lands_at), np.where(is_here, preceding, -1))
+    return lands, sent_before, landed_before
 
 
-def _latest_before(order: _Order, start: Ints) -> Ints:
-    """Per transfer that lands: the latest start of those that are meant to leave before it, if there are any."""
-    # A running maximum; the number of the place, which rises, makes it begin anew at each.
-    longest = int(start.max(initial=0)) + 1
-    base = order.place * longest
-    latest = np.maximum.accumulate(base + start[order.leaves])
-    return latest[order.last] - base[order.last]
+def _numbered(keys: Ints) -> Ints:
+    """Of sorted keys: how many different ones come before each."""
+    return np.cumsum(np.append(False, keys[1:] != keys[:-1])[: len(keys)])
 
 
 def _ranks(keys: Ints) -> Ints:

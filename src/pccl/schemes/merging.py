@@ -355,7 +355,8 @@ def _tree(ways: Ways, box: Ints, owner: int, inward: bool) -> dict[int, tuple[in
     depth = np.ones(len(box), np.int64)
     todo = box != owner
     while np.any(todo):
-        nearest = int(np.argmin(np.where(todo, distance, NEVER + 1)))
+        left = np.flatnonzero(todo)
+        nearest = int(left[np.argmin(distance[left])])
         if distance[nearest] >= NEVER:
             return None
         todo[nearest] = False
