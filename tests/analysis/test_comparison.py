@@ -175,3 +175,26 @@ def test_where_nothing_takes_time_there_is_no_gap():
     comparison = pccl.compare(algorithm, ["ring"])
     assert comparison.gap == 0
     assert [row.speedup for row in comparison.rows] == [1, 1, 1]
+
+
+def test_rows_say_what_they_need_of_switches():
+    able = pccl.topology.switch(4, multicast=True, reduce=True)
+    ours = pccl.synthesize(able, pccl.AllReduce("1MiB", chunks=4), effort="fast")
+    comparison = pccl.compare(ours, ["nvls"])
+    (nvls,) = comparison.baselines
+    assert comparison.ours.needs == nvls.needs == ("multicast", "reduce")
+    assert comparison.bound_row.needs == ()
+
+
+def test_what_a_runtime_has_no_use_of_is_not_what_the_network_lacks():
+    able = pccl.topology.switch(4, multicast=True, reduce=True)
+    task = pccl.AllReduce("1MiB", chunks=4)
+    ours = pccl.synthesize(able, task, effort="fast", target="msccl")
+    (nvls,) = pccl.compare(ours, ["nvls"], network=able).baselines
+    assert nvls.reason == (
+        "needs switches that multiply messages (multicast) and add them up (reduce), and a runtime that has them do "
+        "it, which the one asked for does not"
+    )
+    # It runs on neither.
+    (bruck,) = pccl.compare(ours, ["bruck"], network=able).baselines
+    assert bruck.reason == "does not support all-reduce"

@@ -11,6 +11,7 @@ from tests.end_to_end.program import pccl as run
 
 NEEDS = "switches that multiply messages (multicast) and add them up (reduce), and a runtime that has them do it"
 WORK = ["multicast", "reduce"]
+TASK = ("-t", "switch:4,multicast=yes,reduce=yes", "-c", "all-reduce", "-s", "1MiB")
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +52,22 @@ def test_files_of_runtimes(plan, name, tmp_path):
     shown = run("export", plan, "-o", tmp_path / name, *chakra, "--lowered").stdout
     assert " planned, but " in shown
     assert f"\nneeds        to be as planned, {NEEDS}\n" in shown
+
+
+def test_compare():
+    task = ("compare", *TASK, "--chunks", "4", "--effort", "fast")
+    lines = run(*task).stdout.splitlines()
+    marked = {line.split()[1] for line in lines[1:] if " + " in line[:30]}
+    assert {"pccl", "nvls"} <= marked
+    assert "bound" not in marked
+    assert f"+ pccl, nvls: needs {NEEDS}" in lines
+    rows = json.loads(run(*task, "--json").stdout)["rows"]
+    needs = {row["algorithm"]: row["needs"] for row in rows}
+    assert needs["pccl"] == needs["nvls"] == WORK
+    assert {name for name, work in needs.items() if work} == marked
+
+
+def test_compare_for_a_runtime_that_has_no_use_of_them():
+    shown = run("compare", *TASK, "--chunks", "1", "--effort", "fast", "--for", "msccl").stdout
+    assert f"left out: nvls (needs {NEEDS}, which the one asked for does not)" in shown
+    assert "\n+ " not in shown

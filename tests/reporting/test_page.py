@@ -422,3 +422,12 @@ def test_the_program_refuses(tmp_path):
     )
     assert "exclude each other" in both
     assert "a.pccl" in refused("report", file, "-o", tmp_path / "r.html")
+
+
+def test_baselines_that_need_switches_say_so(tmp_path):
+    able = pccl.topology.switch(4, multicast=True, reduce=True)
+    plan = pccl.synthesize(able, pccl.AllReduce("1MiB", chunks=4), effort="fast")
+    pccl.report(plan, tmp_path / "page.html", baselines=["nvls"])
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ">needs switches that multiply and add<" in text
+    assert "; needs switches that multiply and add<" in text

@@ -25,6 +25,7 @@ _WORK = {
     ("reduce",): "add messages up (reduce)",
     ("multicast", "reduce"): "multiply messages (multicast) and add them up (reduce)",
 }
+_BRIEFLY = {"multicast": "multiply", "reduce": "add"}
 
 
 @dataclass(frozen=True)
@@ -360,6 +361,17 @@ def needs_text(needs: tuple[str, ...]) -> str:
     'switches that add messages up (reduce), and a runtime that has them do it'
     """
     return f"switches that {_WORK[needs]}, and a runtime that has them do it" if needs else ""
+
+
+def needs_in_brief(needs: tuple[str, ...]) -> str:
+    """The same where there is room for a few words; empty if it needs nothing of them.
+
+    Examples
+    --------
+    >>> needs_in_brief(("multicast", "reduce"))
+    'switches that multiply and add'
+    """
+    return f"switches that {' and '.join(_BRIEFLY[need] for need in needs)}" if needs else ""
 
 
 def _whole_numbers(values: ArrayLike, name: str) -> Column:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pccl.algorithm import Algorithm
-from pccl.algorithm.core import check_algorithm
+from pccl.algorithm.core import check_algorithm, needs_text
 from pccl.analysis.baselines import Baseline, UnsupportedError, find_baseline
 from pccl.analysis.baselines import baselines as all_baselines
 from pccl.bounds import Bound, lower_bound
 from pccl.collective import Collective
 from pccl.errors import PcclError
+from pccl.topology import Topology
 from pccl.units import Picoseconds
 
 # A quick comparison leaves out baselines that would take more than about a second.
@@ -46,6 +47,8 @@ class ComparisonRow:
         Why the baseline did not run; empty if it did.
     today
         Whether this is how NCCL may run the collectives.
+    needs
+        What switches must do for it besides passing messages on: ``"multicast"``, ``"reduce"``, both or neither.
     """
 
     name: str
@@ -58,6 +61,7 @@ class ComparisonRow:
     of_bound: float | None = None
     reason: str = ""
     today: bool = False
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,7 @@ def compare(
     others: Sequence[Baseline] = (),
     bound: bool = True,
     quick: bool = False,
+    network: Topology | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Set an algorithm beside baselines and the lower bound.
@@ -143,6 +148,10 @@ def compare(
         it only holds for data that are cut as ours are, and a baseline beats it that cuts them otherwise.
     quick
         Leave out baselines that would take more than about a second, unless they are named.
+    network
+        What was asked for, if that is not the topology of the algorithm: plans for a runtime do without what it does
+        not have switches do. Then the reason why a baseline did not run tells what the runtime lacks from what the
+        network does.
     progress
         Called with (done, total, what is going on).
 
@@ -178,7 +187,7 @@ def compare(
     rows = []
     for done, entry in enumerate(chosen, 1):
         report(done, len(chosen) + 1, f"baseline {entry.name}")
-        rows.append(_baseline_row(ours, entry, quick))
+        rows.append(_baseline_row(ours, entry, quick, network))
     if proven is not None and any((row.duration or proven.value) < proven.value for row in rows):
         # It holds for data that are cut as ours are; others cut them finer.
         proven = lower_bound(algorithm.topology, *(one.uncut() for one in algorithm.collectives))
@@ -204,32 +213,47 @@ def _is_of_interest(entry: Baseline, ours: Algorithm) -> bool:
     return not entry.on_request and not is_ours
 
 
-def _baseline_row(ours: Algorithm, entry: Baseline, quick: bool) -> ComparisonRow:
+def _baseline_row(
+    ours: Algorithm, entry: Baseline, quick: bool, network: Topology | None
+) -> ComparisonRow:
     limit = QUICK_TO_SYNTHESIZE if entry.synthesizes else QUICK_TRANSFERS
     try:
         entry.check(ours.topology, ours.collectives)
         if not quick or len(ours.transfers) <= limit:
-            best = _fastest(entry, ours)
+            best = _fastest(entry, ours, ours.topology)
             row = _row(ours, entry.name, entry.description, best.duration, best)
             return replace(row, today=all(one.kind in entry.today for one in ours.collectives))
         reason = f"beyond {limit:,} transfers only on request"
     except PcclError as error:
         reason = error.reason if isinstance(error, UnsupportedError) else str(error)
+        if needs := _lost_needs(ours, entry, network):
+            reason = f"needs {needs_text(needs)}, which the one asked for does not"
     return ComparisonRow(entry.name, entry.description, reason=reason)
 
 
-def _fastest(entry: Baseline, ours: Algorithm) -> Algorithm:
+def _lost_needs(ours: Algorithm, entry: Baseline, network: Topology | None) -> tuple[str, ...]:
+    """What a baseline that does not run on our topology needs of switches that can do so on the network."""
+    if network is None or network == ours.topology:
+        return ()
+    try:
+        return _fastest(entry, ours, network).needs
+    except PcclError:
+        # It does not run there either.
+        return ()
+
+
+def _fastest(entry: Baseline, ours: Algorithm, topology: Topology) -> Algorithm:
     """The baseline with the data cut as ours are, or not cut at all, unless it chooses by itself."""
     own_cut = ours.collectives
     if entry.pipelined:
-        return entry.run(ours.topology, [one.uncut() for one in own_cut])
+        return entry.run(topology, [one.uncut() for one in own_cut])
     cuts = [own_cut]
     # A synthesis takes long, and has no reason to do better with fewer chunks.
     if not entry.synthesizes:
         uncut = [one.uncut() for one in own_cut]
         cuts.append(tuple(one if one.chunks else replace(one, chunks=1) for one in uncut))
         cuts = list(dict.fromkeys(cuts))
-    found = (entry.run(ours.topology, collectives) for collectives in cuts)
+    found = (entry.run(topology, collectives) for collectives in cuts)
     return min(found, key=lambda algorithm: algorithm.duration)
 
 
@@ -245,13 +269,15 @@ def _row(
     members = len(collective.members(ours.topology.npus))
     rates = bandwidths(collective, members, int(duration))
     busy = None
+    needs: tuple[str, ...] = ()
     if algorithm is not None:
+        needs = algorithm.needs
         busy = float(algorithm.utilization.mean()) if ours.topology.num_links else 0.0
     of_bound = None
     if ours.bound is not None:
         of_bound = _ratio(ours.bound.value, duration)
     speedup = _ratio(duration, ours.duration)
-    return ComparisonRow(name, description, duration, *rates, busy, speedup, of_bound)
+    return ComparisonRow(name, description, duration, *rates, busy, speedup, of_bound, needs=needs)
 
 
 def _ratio(longer: int, shorter: int) -> float:

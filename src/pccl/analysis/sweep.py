@@ -85,5 +85,5 @@ def sweep(
 
         task = of_size(collectives, size)
         ours = synthesize(topology, *task, settings=settings, progress=report)
-        found.append(compare(ours, baselines, progress=report))
+        found.append(compare(ours, baselines, network=topology, progress=report))
     return tuple(found)

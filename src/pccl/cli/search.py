@@ -155,7 +155,8 @@ def compare(
 
     Bandwidths are those of nccl-tests, for the first collective of the task; "links busy" is the share of the time for
     which links are held, on average; "of bound" is how near a time is to the proven bound, and "ours is" how many times
-    faster ours is. What people have today, marked with a star, is the best of the baselines that are shaped like NCCL;
+    faster ours is. What needs switches that multiply or add, and a runtime that has them do it, is marked with a plus.
+    What people have today, marked with a star, is the best of the baselines that are shaped like NCCL;
     with --nccl-graph, of the rings and trees that NCCL has chosen.
     """
     # Flags need some size to make the collectives with; the sweep replaces it.
@@ -163,6 +164,8 @@ def compare(
         if flags["size"] is not None:
             raise click.UsageError("--size and --sizes exclude each other")
         flags["size"] = sizes.partition(":")[0]
+    from pccl.algorithm.core import needs_text
+
     task = read_task(spec, flags)
     others: tuple[Baseline, ...] = ()
     if nccl_graph is not None:
@@ -188,6 +191,11 @@ def compare(
             size = comparison.algorithm.collectives[0].size
             ours = f"ours is {today.speedup:.2f}x as fast"
             click.echo(f"* what you have today at {size}: {today.name}; {ours}")
+    # Which need what may differ from size to size.
+    marked = dict.fromkeys((row.needs, row.name) for _, row in rows if row.needs)
+    for needs in dict.fromkeys(needs for needs, _ in marked):
+        names = ", ".join(name for same, name in marked if same == needs)
+        click.echo(f"+ {names}: needs {needs_text(needs)}")
     # Most are left out for the same reason, which is said once for all of them.
     for reason in dict.fromkeys(left_out.values()):
         names = ", ".join(name for name, why in left_out.items() if why == reason)
@@ -203,7 +211,7 @@ def _compared(task: Spec, others: Sequence[Baseline]) -> Comparison:
         ours = synthesize(
             task.topology, *task.collectives, settings=task.settings, progress=watch.progress
         )
-        return set_beside(ours, others=others, progress=watch.progress)
+        return set_beside(ours, others=others, network=task.topology, progress=watch.progress)
 
 
 def _document(comparison: Comparison, row: ComparisonRow) -> dict[str, Any]:
@@ -217,15 +225,17 @@ def _document(comparison: Comparison, row: ComparisonRow) -> dict[str, Any]:
         "of_bound": row.of_bound,
         "speedup": row.speedup,
         "today": row == comparison.today,
+        "needs": list(row.needs),
     }
 
 
 def _shown(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
     # Ours beside itself would be 1.00x, and the bound is nothing that runs.
     is_baseline = row in comparison.baselines
+    marks = (" *" if row == comparison.today else "") + (" +" if row.needs else "")
     return (
         str(comparison.algorithm.collectives[0].size),
-        f"{row.name} *" if row == comparison.today else row.name,
+        row.name + marks,
         microseconds(row.duration or 0, 2),
         f"{(row.algorithm_bandwidth or 0) / 1e9:,.2f}",
         f"{(row.bus_bandwidth or 0) / 1e9:,.2f}",

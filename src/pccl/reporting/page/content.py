@@ -10,6 +10,7 @@ import numpy as np
 
 from pccl._arrays import Column, Indices, largest
 from pccl.algorithm import Algorithm
+from pccl.algorithm.core import needs_in_brief
 from pccl.analysis import Comparison, ComparisonRow, each_collective
 from pccl.reporting.groups import shortened
 from pccl.reporting.page.data import LONGEST_NAME, Load, Sample, chunk_finish
@@ -228,6 +229,8 @@ def _rival(comparison: Comparison, row: ComparisonRow, longest: int) -> str:
         name, what, speedup, kind = "this algorithm", "", "", "own"
     elif row is comparison.bound_row:
         name, what, speedup = "lower bound", "no algorithm is faster", ""
+    if row.needs:
+        what += f"{'; ' if what else ''}needs {needs_in_brief(row.needs)}"
     time = int(row.duration or 0)
     bar = f'<span style="width:{100 * time / longest:.1f}%"></span>'
     head = f'{escape(name)}<span class="what">{escape(what)}</span>'
