@@ -581,3 +581,33 @@ def test_sizes_from_the_command_line(ring_of_boxes, tmp_path):
     flags = ("--kind", "sizes", "--sizes", "1K:4K", "--effort", "fast", "-o", figure)
     assert "bus bandwidth over sizes" in program("plot", file, *flags).stdout
     assert figure.read_bytes().startswith(BEGINNINGS[".png"])
+
+
+@pytest.fixture(scope="module")
+def in_the_switch():
+    """A plan that needs a switch that multiplies and adds."""
+    able = pccl.topology.switch(4, multicast=True, reduce=True)
+    return pccl.synthesize(able, pccl.AllReduce("1MiB", chunks=4), effort="fast")
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "utilization", "timeline", "gantt", "critical"])
+def test_what_switches_must_do_is_said(in_the_switch, drawn, kind):
+    subtitles = [text for text in drawn(in_the_switch, kind).texts if " on switch:4, " in text]
+    assert len(subtitles) == 1
+    assert ", with switches that multiply and add" in subtitles[0]
+
+
+def test_who_needs_switches_is_marked(in_the_switch, drawn):
+    """In legends, where there are several."""
+    texts = drawn(in_the_switch, "utilization", against="nvls").texts
+    assert [text.partition(":")[0] for text in texts if " busy" in text and ":" in text][:2] == [
+        "this algorithm +",
+        "nvls +",
+    ]
+    texts += drawn(
+        in_the_switch, "sizes", sizes="64KiB:256KiB", against="nvls", effort="fast"
+    ).texts
+    assert {"pccl +", "nvls +"} <= {text.partition(":")[0] for text in texts}
+    assert texts.count("+ needs switches that") == texts.count("multiply or add") == 2
+    ring = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4MiB", chunks=1))
+    assert not any("+" in text for text in drawn(ring, "utilization", against="ring").texts)

@@ -72,12 +72,18 @@ def _draw(algorithm: Algorithm, comparisons: Sequence[Comparison]) -> Figure:
     size = np.array([int(one.algorithm.collectives[0].size) for one in comparisons])
     looks = _looks(list(times))
     largest = comparisons[-1].algorithm.collectives[0].size
+    # Of some size, if not of all.
+    needs = {row.name: row.needs for one in comparisons for row in one.rows if row.needs}
+    names = {name: style.marked(name, needs.get(name, ())) for name in times}
     labels = {
-        name: f"{name}: {time_text(int(curve[-1]))}" if np.isfinite(curve[-1]) else name
+        name: f"{names[name]}: {time_text(int(curve[-1]))}"
+        if np.isfinite(curve[-1])
+        else names[name]
         for name, curve in times.items()
     }
     handles = [style.handle(f"at {largest}", "none")]
     handles += [Line2D([], [], label=labels[name], **look) for name, look in looks.items()]
+    handles += style.explained(needs.values())
     paper = style.Paper(
         8.0,
         3.3,

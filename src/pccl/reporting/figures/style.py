@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 
 from pccl._files import replacing
 from pccl.algorithm import Algorithm
+from pccl.algorithm.core import needs_in_brief
 from pccl.reporting.groups import ProcessGroup, shortened
 from pccl.units import counted
 
@@ -212,7 +213,27 @@ def subtitle_of(algorithm: Algorithm) -> str:
     if len(algorithm.collectives) > 1:
         what = f"{len(algorithm.collectives)} collectives: {what}"
     name = name_of(algorithm.topology.name)
-    return f"{what} on {name}, {counted(len(algorithm.transfers), 'transfer')}, {algorithm.duration_text}"
+    needs = f", with {needs_in_brief(algorithm.needs)}" if algorithm.needs else ""
+    transfers = counted(len(algorithm.transfers), "transfer")
+    return f"{what} on {name}, {transfers}, {algorithm.duration_text}{needs}"
+
+
+def marked(name: str, needs: tuple[str, ...]) -> str:
+    """Return a name in a legend, with a sign behind it if that needs switches that do more than pass messages on."""
+    return f"{name} +" if needs else name
+
+
+def explained(needs: Iterable[tuple[str, ...]]) -> list[Line2D]:
+    """Return entries of a legend that explain the sign, if anything there needs such switches."""
+    work = {one for each in needs for one in each}
+    if not work:
+        return []
+    # As one line, it would make the legend wider than all others.
+    text = needs_in_brief(tuple(name for name in ("multicast", "reduce") if name in work))
+    if len(work) == 2:
+        text = text.replace(" and ", " or ")
+    who, _, what = text.partition(" that ")
+    return [handle(f"+ needs {who} that", "none"), handle(f"   {what}", "none")]
 
 
 def name_of(name: str) -> str:

@@ -44,9 +44,10 @@ def utilization(algorithm: Algorithm, against: str | Sequence[str] = ()) -> Figu
     for number, (name, run) in enumerate(runs.items()):
         busy = run.utilization.sum() / max(run.topology.num_links, 1)
         look: dict[str, Any] = {"linestyle": _LINES[number % len(_LINES)], "linewidth": 1.4}
-        label = f"{name}: {run.duration_text}, {busy:.0%} busy"
+        label = f"{style.marked(name, run.needs)}: {run.duration_text}, {busy:.0%} busy"
         handles.append(style.handle(label, style.colour_of(number), **look))
         looks.append(look | {"color": style.colour_of(number), "gid": f"run-{number}"})
+    handles += style.explained(run.needs for run in runs.values())
     subtitle = style.subtitle_of(algorithm)
     # One curve needs no legend, which would take a third of the page.
     if len(runs) == 1:
