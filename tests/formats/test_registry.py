@@ -45,6 +45,7 @@ def test_unknown_formats_and_options_are_listed():
         ("a.xml", {"in_place": "yes"}, "in_place is True or False, not 'yes'"),
         ("a.plan.json", {"in_place": "maybe"}, "in_place is True or False, not 'maybe'"),
         ("a.pftrace", {"merge": 1}, "merge is True or False, not 1"),
+        ("a.xml", {"collective": "0"}, "collective is a whole number from 0 on, not '0'"),
         ("a.xml", {"min_bytes": 4}, "min_bytes 4 has no unit"),
         ("a.plan.json", {"max_bytes": 4}, "max_bytes 4 has no unit"),
     ],

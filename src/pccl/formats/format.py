@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pccl.errors import PcclError
-from pccl.units import truth
+from pccl.units import truth, whole
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class Option:
         ...
         pccl.errors.PcclError: lowered is True or False, not 'no'
         """
+        if self.kind == "number" and whole(value) is None:
+            raise PcclError(f"{self.name} is a whole number from 0 on, not {value!r}")
         # What else there is, is read where its limits are known.
         if self.kind != "flag":
             return value
