@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -71,3 +72,31 @@ def test_compare_for_a_runtime_that_has_no_use_of_them():
     shown = run("compare", *TASK, "--chunks", "1", "--effort", "fast", "--for", "msccl").stdout
     assert f"left out: nvls (needs {NEEDS}, which the one asked for does not)" in shown
     assert "\n+ " not in shown
+
+
+def test_run(plan, ring):
+    """Ranks send messages, which take longer than planned."""
+    once = ("--on", "numpy", "--iterations", 1)
+    header, line, note = run("run", plan, *once).stdout.splitlines()
+    assert re.search("planned us +messages us +time us", header)
+    document = json.loads(run("run", plan, "--json", *once).stdout)
+    (row,) = document["runs"]
+    assert document["needs"] == WORK
+    assert row["messages_ps"] > row["planned_ps"]
+    assert line.split()[5:7] == [f"{row[name] / 1e6:.2f}" for name in ("planned_ps", "messages_ps")]
+    assert note == f"to be as planned, it needs {NEEDS}"
+    plain = run("run", ring, *once).stdout
+    assert "messages us" not in plain
+    assert "needs" not in plain
+    document = json.loads(run("run", ring, "--json", *once).stdout)
+    (row,) = document["runs"]
+    assert document["needs"] == []
+    assert row["messages_ps"] == row["planned_ps"]
+
+
+def test_run_and_export_say_the_same_time(plan, tmp_path):
+    planned, messages = (
+        run("run", plan, "--on", "numpy", "--iterations", 1).stdout.split("\n")[1].split()[5:7]
+    )
+    shown = run("export", plan, "-f", "chakra", "-o", tmp_path / "a", "--lowered").stdout
+    assert f"{planned} us planned, but {messages} us as messages between NPUs" in shown

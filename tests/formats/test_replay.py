@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import pccl
+from pccl.analysis import time_at
+from pccl.analysis.sizes import kept_at
 from pccl.formats.lowering import follow, lowered_time
 from pccl.units import Picoseconds
 from tests.algorithm.examples import LINE, US, network, schedule, star
@@ -20,6 +23,27 @@ def test_a_plan_whose_switches_only_pass_on_takes_no_longer(problem) -> None:
     algorithm = synthesized(problem)
     if not algorithm.needs and not algorithm.topology.limited:
         assert lowered_time(algorithm) <= algorithm.duration
+
+
+@settings(slow_but_fine, max_examples=60)
+@given(problems(), st.integers(0, 5000))
+def test_with_data_of_another_size_it_takes_no_longer_either(problem, size: int) -> None:
+    algorithm = synthesized(problem)
+    if algorithm.needs or algorithm.topology.limited:
+        return
+    if not all(one.has_one_size for one in algorithm.collectives):
+        return
+    sizes = [size * one.element for one in algorithm.collectives]
+    kept, chunk_bytes = kept_at(algorithm, *sizes)
+    assert lowered_time(kept, chunk_bytes=chunk_bytes) <= time_at(algorithm, *sizes)
+
+
+def test_what_a_switch_multiplies_enters_it_twice_at_any_size() -> None:
+    hub = star(3, multicast=True)
+    plan = schedule(hub, pccl.Broadcast("1kB"), (0, 0, 3, 0), (0, 3, 1, 1), (0, 3, 2, 1))
+    for size, time in ((1000, 3 * US), (5000, 15 * US), (0, 0)):
+        kept, chunk_bytes = kept_at(plan, size)
+        assert lowered_time(kept, chunk_bytes=chunk_bytes) == Picoseconds(time)
 
 
 def test_what_a_switch_multiplies_enters_it_twice() -> None:

@@ -38,15 +38,31 @@ def time_at(algorithm: Algorithm, *sizes: int, element: int = 1) -> Picoseconds:
     >>> [str(time_at(plan, size)) for size in (8_000, 4_000, 3, 0)]
     ['4us', '2us', '2ns', '0ps']
     """
-    transfers = algorithm.transfers
-    chunk_bytes = _chunk_bytes(algorithm, sizes, element) if sizes else algorithm.conditions.bytes
-    if not np.all(chunk_bytes):
-        transfers = transfers.of_chunks(chunk_bytes > 0)
+    kept, chunk_bytes = kept_at(algorithm, *sizes, element=element)
     # Planned starts and sizes say what waits for what; only how long transfers take is new.
     conditions = replace(algorithm.conditions, bytes=chunk_bytes)
-    transmission = replace(transfers, conditions=conditions).transmission
-    kept = replace(algorithm, transfers=transfers, bound=None)
+    transmission = replace(kept.transfers, conditions=conditions).transmission
     return play(kept, "planned", algorithm.topology, transmission).finish
+
+
+def kept_at(algorithm: Algorithm, *sizes: int, element: int = 1) -> tuple[Algorithm, Ints]:
+    """The plan without what is empty with so many bytes, and how many bytes each of its chunks has then.
+
+    The parameters are those of :func:`time_at`.
+
+    Examples
+    --------
+    >>> import pccl
+    >>> plan = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4kB", chunks=1))
+    >>> kept, chunk_bytes = kept_at(plan, 3)
+    >>> len(plan.transfers), len(kept.transfers), chunk_bytes.tolist()
+    (12, 9, [1, 1, 1, 0])
+    """
+    chunk_bytes = _chunk_bytes(algorithm, sizes, element) if sizes else algorithm.conditions.bytes
+    transfers = algorithm.transfers
+    if not np.all(chunk_bytes):
+        transfers = transfers.of_chunks(chunk_bytes > 0)
+    return replace(algorithm, transfers=transfers, bound=None), chunk_bytes
 
 
 def _chunk_bytes(algorithm: Algorithm, sizes: Sequence[int], element: int) -> Ints:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from pccl.runtime.measure import Job, Report
 
 _COLUMNS = (
-    "collective", ">size B", ">count", "type", "redop", ">planned us", ">time us", ">algbw GB/s",
-    ">busbw GB/s", ">#wrong",
+    "collective", ">size B", ">count", "type", "redop", ">planned us", ">messages us", ">time us",
+    ">algbw GB/s", ">busbw GB/s", ">#wrong",
 )  # fmt: skip
+_MESSAGES = _COLUMNS.index(">messages us")
 
 
 @command(
@@ -58,8 +59,13 @@ _COLUMNS = (
 def run(
     file: Path, on: str, size: Sequence[str], dtype: str | None, as_json: bool, **options: Any
 ) -> int:
-    """Run a plan on ranks of this machine, or as a rank of a job; check every element, and measure."""
+    """Run a plan on ranks of this machine, or as a rank of a job; check every element, and measure.
+
+    Ranks send messages to one another. Where these should not take as long as planned, as switches would have to
+    multiply or add, the time that they should take stands beside the planned one.
+    """
     from pccl.algorithm import load
+    from pccl.algorithm.core import needs_text
     from pccl.runtime.measure import Job
 
     algorithm = load(file)
@@ -71,9 +77,12 @@ def run(
     if report.speaks:
         rows = list(_rows(algorithm, job, report))
         if as_json:
-            print_json({"file": str(file), "on": on, "runs": rows})
+            needs = list(algorithm.needs)
+            print_json({"file": str(file), "on": on, "needs": needs, "runs": rows})
         else:
             _print(rows)
+            if algorithm.needs:
+                click.echo(f"to be as planned, it needs {needs_text(algorithm.needs)}")
     return 1 if wrong else 0
 
 
@@ -97,12 +106,18 @@ def _elements(algorithm: Algorithm, sizes: Sequence[str], dtype: str) -> Iterato
 
 def _rows(algorithm: Algorithm, job: Job, report: Report) -> Iterator[dict[str, Any]]:
     from pccl.analysis import time_at
+    from pccl.analysis.sizes import kept_at
     from pccl.collective.base import ELEMENT_BYTES
+    from pccl.formats.lowering import lowered_time
 
     width = ELEMENT_BYTES[job.dtype]
     npus = algorithm.topology.npus
     for elements, outcome in zip(job.elements, report.outcomes, strict=True):
-        planned = int(time_at(algorithm, *(count * width for count in elements), element=width))
+        sizes = [count * width for count in elements]
+        planned = int(time_at(algorithm, *sizes, element=width))
+        # Of the plan without what is empty at this size.
+        kept, chunk_bytes = kept_at(algorithm, *sizes, element=width)
+        messages = int(lowered_time(kept, chunk_bytes=chunk_bytes))
         for collective, count, wrong in zip(
             algorithm.collectives, elements, outcome.wrong, strict=True
         ):
@@ -115,6 +130,7 @@ def _rows(algorithm: Algorithm, job: Job, report: Report) -> Iterator[dict[str, 
                 "type": job.dtype,
                 "redop": job.op if collective.collects else "none",
                 "planned_ps": planned,
+                "messages_ps": messages,
                 "time_us": round(outcome.seconds * 1e6, 3),
                 "algbw": bandwidth,
                 "busbw": bandwidth * collective.bus_factor(len(collective.members(npus))),
@@ -124,6 +140,8 @@ def _rows(algorithm: Algorithm, job: Job, report: Report) -> Iterator[dict[str, 
 
 def _print(rows: Sequence[dict[str, Any]]) -> None:
     """One line for those that are alike, as all groups of a mesh are."""
+    from pccl.formats.runtime_files import differ
+
     alike = Counter(
         (
             row["collective"],
@@ -132,6 +150,7 @@ def _print(rows: Sequence[dict[str, Any]]) -> None:
             row["type"],
             row["redop"],
             microseconds(row["planned_ps"], 2),
+            microseconds(row["messages_ps"], 2),
             f"{row['time_us']:,.2f}",
             f"{row['algbw'] / 1e9:,.3f}",
             f"{row['busbw'] / 1e9:,.3f}",
@@ -143,4 +162,9 @@ def _print(rows: Sequence[dict[str, Any]]) -> None:
         (f"{count} x {kind}" if count > 1 else kind, *rest)
         for (kind, *rest), count in alike.items()
     ]
-    print_table(_COLUMNS, table, len(table))
+    shown = list(range(len(_COLUMNS)))
+    # Twice the same would take room for nothing.
+    if not any(differ(row["planned_ps"], row["messages_ps"]) for row in rows):
+        shown.remove(_MESSAGES)
+    lines = [[line[i] for i in shown] for line in table]
+    print_table([_COLUMNS[i] for i in shown], lines, len(lines))

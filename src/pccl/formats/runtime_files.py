@@ -51,7 +51,7 @@ class Promise:
         return facts
 
 
-def differ(planned: Picoseconds, lowered: Picoseconds) -> bool:
+def differ(planned: Picoseconds | int, lowered: Picoseconds | int) -> bool:
     """Whether people would notice that messages between NPUs do not take as long as planned.
 
     Examples

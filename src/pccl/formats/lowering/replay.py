@@ -14,6 +14,7 @@ from pccl.errors import InternalError
 from pccl.formats.lowering.deliveries import Deliveries, follow
 from pccl.formats.lowering.kernels import serve
 from pccl.formats.lowering.ordering import sorted_events
+from pccl.topology import Topology
 from pccl.topology.core import transmission_time
 from pccl.units import Picoseconds
 
@@ -28,6 +29,7 @@ def lowered_time(
     delivered: Deliveries | None = None,
     batch: Ints | None = None,
     queue: Ints | None = None,
+    chunk_bytes: Ints | None = None,
 ) -> Picoseconds:
     """When the last message of a collective, or of all of them, has arrived.
 
@@ -45,6 +47,8 @@ def lowered_time(
     queue
         Per message of the collective, a number that those of one queue share: they are received in the order in which
         they are sent. By default every message is by itself.
+    chunk_bytes
+        How many bytes each chunk has, if not as many as planned.
 
     Examples
     --------
@@ -63,13 +67,17 @@ def lowered_time(
     for numbers, given in ((batches, batch), (queues, queue)):
         if given is not None:
             numbers[mine] = np.unique(given, return_inverse=True)[1]
-    arrival = _replayed(algorithm, sent, np.unique(batches, return_inverse=True)[1], queues)
+    batches = np.unique(batches, return_inverse=True)[1]
+    if chunk_bytes is None:
+        chunk_bytes = algorithm.conditions.bytes
+    arrival = _replayed(algorithm.topology, sent, batches, queues, chunk_bytes)
     return Picoseconds(arrival[mine].max(initial=0))
 
 
-def _replayed(algorithm: Algorithm, sent: Deliveries, batch: Ints, queue: Ints) -> Ints:
+def _replayed(
+    topology: Topology, sent: Deliveries, batch: Ints, queue: Ints, chunk_bytes: Ints
+) -> Ints:
     """Per delivery: when it has arrived, in the planned order and as early as that lets it."""
-    topology = algorithm.topology
     count = len(sent.links)
     owner = np.repeat(np.arange(len(sent)), np.diff(sent.link_offsets))
     first = sent.link_offsets[:-1]
@@ -104,7 +112,7 @@ def _replayed(algorithm: Algorithm, sent: Deliveries, batch: Ints, queue: Ints) 
         raise InternalError("messages of the plan wait for each other in a circle")
     link = np.full(nodes, NOWHERE, np.int64)
     link[:count] = sent.links
-    size = algorithm.conditions.bytes[sent.chunk[owner]]
+    size = chunk_bytes[sent.chunk[owner]]
     hold, travel = np.zeros((2, nodes), np.int64)
     transmission = transmission_time(size, topology.bandwidth[sent.links])
     hold[:count] = transmission + topology.overhead[sent.links]
