@@ -34,6 +34,7 @@ from pccl import (
     verify,
 )
 from pccl.algorithm.timing import move_up
+from pccl.topology import parse_topology
 from pccl.topology.parts import NPU
 from tests.algorithm.reference import is_correct
 from tests.strategies import problems, synthesized
@@ -340,6 +341,39 @@ def test_many_sizes_at_once() -> None:
             verify=False,
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("network", "collective"),
+    [
+        ("switch:4,buffer=2", AllGather("1000003B")),
+        ("switch:4,buffer=4", AllReduce("12345B", chunks=1)),
+        ("switch2d:2x2,buffer=2", AllGather("12345B")),
+        ("leaf-spine:2x2x2,buffer=2", AllGather("12345B")),
+    ],
+)
+@pytest.mark.parametrize("effort", ["fast", "balanced"])
+def test_chunks_that_differ_by_an_element_in_switches_with_limits(
+    network: str, collective: Collective, effort: str
+) -> None:
+    """Smaller chunks come a little earlier than planned, but leave no earlier than they have come."""
+    verify(synthesize(parse_topology(network), collective, effort=effort))
+
+
+@sometimes
+@given(
+    st.sampled_from(["switch:3", "switch:5", "switch2d:2x2", "leaf-spine:2x2x2"]),
+    st.integers(2, 6),
+    st.sampled_from([AllGather, ReduceScatter, AllReduce, AllToAll]),
+    st.integers(7, 10**6),
+    st.sampled_from([None, 1, 2]),
+)
+def test_any_size_in_switches_with_limits(
+    network: str, buffer: int, kind: type[Collective], size: int, chunks: int | None
+) -> None:
+    collective = kind(pccl.units.Bytes(size), chunks=chunks)
+    topology = parse_topology(f"{network},buffer={buffer}")
+    verify(synthesize(topology, collective, effort="fast"))
 
 
 @pytest.mark.parametrize("seed", [-1, "x", 1.5, True])

@@ -16,6 +16,7 @@ from pccl._arrays import Bools, Column, Indices, Ints, offsets_of, sorted_order
 from pccl.algorithm import Algorithm, Provenance
 from pccl.algorithm.timing import move_up
 from pccl.bounds import Bound
+from pccl.collective import Conditions
 from pccl.network import Network, Ten
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.problem import Problem
@@ -230,7 +231,8 @@ class Schedule:
             return replace(self, net=problem.net).moved_up()
         # The order in which transfers come out of the timing, by chunk and start, is not that of the trees; but those
         # of a chunk over a link stay in the order of their starts.
-        moved = move_up(self.algorithm().transfers)
+        # Chunks are as large as planned here, too, so that times are whole units.
+        moved = move_up(self._algorithm(problem.planned).transfers)
         chunk, link, planned, _ = self.columns()
         mine = np.lexsort((planned, link, chunk))
         theirs = np.lexsort((moved.start, moved.link, moved.chunk))
@@ -269,6 +271,14 @@ class Schedule:
         self, provenance: Provenance | None = None, bound: Bound | None = None
     ) -> Algorithm:
         """The transfers by chunk, together with what they are for."""
+        return self._algorithm(self.problem.conditions, provenance, bound)
+
+    def _algorithm(
+        self,
+        conditions: Conditions,
+        provenance: Provenance | None = None,
+        bound: Bound | None = None,
+    ) -> Algorithm:
         chunk, link, start, reduce = self.columns()
         problem = self.problem
         return Algorithm.build(
@@ -280,6 +290,6 @@ class Schedule:
             reduce,
             follows=self.follows() if problem.topology.plain else None,
             provenance=provenance,
-            conditions=problem.conditions,
+            conditions=conditions,
             bound=bound,
         )
