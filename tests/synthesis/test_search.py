@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import networkx
 import pytest
@@ -13,6 +14,7 @@ from pccl.synthesis import budget, search
 from pccl.synthesis.improve import Improvement, retime
 from pccl.synthesis.methods import METHODS, EarliestArrival, PriceGuided
 from pccl.synthesis.problem import Problem
+from pccl.topology import parse_topology
 from tests.synthesis.posing import pose
 
 STEP = 1_000_000  # a chunk of 1 kB over a link of 1 GB/s
@@ -300,6 +302,23 @@ def test_large_data_are_cut_so_that_transfers_overlap():
     assert found.collectives[0].chunks > 16
     assert found.duration < 0.3 * whole.duration
     assert pccl.synthesize(line, pccl.Broadcast("1MB"), effort="fast") == whole
+
+
+@pytest.mark.parametrize(
+    ("network", "collective", "most"),
+    [
+        ("a100:1", pccl.AllGather("1MiB"), 8),  # 16 take 0.7 % less
+        ("h100:1", pccl.AllToAll("64MiB"), 8),  # 16 take 0.9 % less
+        ("torus:4x4", pccl.AllGather("1MiB"), 8),  # once re-routed, as quick as 16
+    ],
+)
+def test_fewer_chunks_that_take_hardly_longer_are_preferred(network, collective, most):
+    """Also where more of them come so close to the bound that nothing needs improving."""
+    topology = parse_topology(network)
+    found = pccl.synthesize(topology, collective)
+    assert found.collectives[0].chunks <= most
+    finer = pccl.synthesize(topology, replace(collective, chunks=16))
+    assert found.duration * 0.98 <= finer.duration
 
 
 def test_chunks_are_equal_where_a_number_near_divides_the_data():

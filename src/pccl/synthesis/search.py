@@ -114,9 +114,10 @@ class Search:
             else:
                 self._allow_for(opening.problem)
                 self._offer(opening)
-            if self.budget.effort.work and not self._good_enough():
-                self._improve()
-                self._prefer_fewer_chunks()
+            if self.budget.effort.work:
+                if not self._good_enough():
+                    self._improve()
+                self._settle_for_fewer_chunks()
             self._be_good_neighbours()
         except (Enough, KeyboardInterrupt) as reason:
             if self.incumbent.schedule is None:
@@ -258,7 +259,7 @@ class Search:
     def _try_fewer_chunks(self, improvement: Improvement) -> bool:
         """Whether fewer chunks do nearly as well when both are improved: of fewer, more can be tried."""
         found_some = False
-        while not self._good_enough():
+        while not self.is_beaten:
             best = self.incumbent.best
             fewer = max((count for count in self.best_of if count < self._pieces(best)), default=0)
             found = self.best_of.get(fewer)
@@ -289,6 +290,13 @@ class Search:
             self._try([self._improving(improvement, found) for _ in range(WORKERS)])
             if self.incumbent.best.duration > WORTHWHILE * best.duration:
                 break
+
+    def _settle_for_fewer_chunks(self) -> None:
+        """Take the fewest chunks that take hardly longer than the best, as they are or once they are improved."""
+        self._prefer_fewer_chunks()
+        for improvement in self._improvements():
+            if improvement.mends:
+                self._try_fewer_chunks(improvement)
 
     def _prefer_fewer_chunks(self) -> None:
         """Settle for the fewest chunks that take hardly longer than the best."""
