@@ -31,7 +31,8 @@ def needs_of_switches(transfers: Transfers) -> tuple[str, ...]:
     copies_out = np.bincount(left, ~t.reduce[out], len(places))
     # What is added up may leave whole, as one copy more than came in.
     summed = sums_in > sums_out
-    multiplies = (copies_out > copies_in + summed) | (sums_out > sums_in)
+    # A sum may come in as a copy and leave to be added: that is passed on.
+    multiplies = copies_out + np.maximum(sums_out - sums_in, 0) > copies_in + summed
     adds = summed & (sums_in > 1)
     found = {"multicast": np.any(multiplies), "reduce": np.any(adds)}
     return tuple(name for name, needed in found.items() if needed)
