@@ -272,10 +272,10 @@ def serve(
 ) -> None:  # fmt: skip
     """When each event is over, in this order: after its needs, and after what its link, if it has one, served before.
 
-    Event `e` needs those in ``needs[offsets[e]:offsets[e + 1]]``.
+    Event `e` needs those in ``needs[offsets[e]:offsets[e + 1]]``. What stands in `arrival` before is when it may begin.
     """
     for e in order:
-        begin = 0
+        begin = arrival[e]
         for k in range(offsets[e], offsets[e + 1]):
             begin = max(begin, arrival[needs[k]])
         if link[e] >= 0:

@@ -1,7 +1,8 @@
 """How long a plan takes as messages between NPUs: the plan is replayed on links whose switches only pass messages on.
 
 Links serve messages in the planned order, each as soon as it is there. So a plan whose switches pass messages on one by
-one takes as long as planned; where they multiply or add, links to and from them carry more than planned.
+one takes as long as planned; where they multiply or add, links to and from them carry more than planned. Where they
+have room for few messages, none enters a link earlier than planned, as it would find no room.
 """
 
 from __future__ import annotations
@@ -68,14 +69,21 @@ def lowered_time(
         if given is not None:
             numbers[mine] = np.unique(given, return_inverse=True)[1]
     batches = np.unique(batches, return_inverse=True)[1]
+    planned = algorithm.conditions.bytes
     if chunk_bytes is None:
-        chunk_bytes = algorithm.conditions.bytes
-    arrival = _replayed(algorithm.topology, sent, batches, queues, chunk_bytes)
+        chunk_bytes = planned
+    as_planned = np.array_equal(chunk_bytes, planned)
+    arrival = _replayed(algorithm.topology, sent, batches, queues, chunk_bytes, as_planned)
     return Picoseconds(arrival[mine].max(initial=0))
 
 
 def _replayed(
-    topology: Topology, sent: Deliveries, batch: Ints, queue: Ints, chunk_bytes: Ints
+    topology: Topology,
+    sent: Deliveries,
+    batch: Ints,
+    queue: Ints,
+    chunk_bytes: Ints,
+    as_planned: bool,
 ) -> Ints:
     """Per delivery: when it has arrived, in the planned order and as early as that lets it."""
     count = len(sent.links)
@@ -119,6 +127,8 @@ def _replayed(
     travel[:count] = transmission + topology.latency[sent.links]
     by_node = np.argsort(after, kind="stable")
     arrival = np.zeros(nodes, np.int64)
+    if topology.limited and as_planned:
+        arrival[:count] = time[:count]
     serve(
         order, link, offsets_by_owner(after, nodes), before[by_node], hold, travel,
         np.zeros(topology.num_links, np.int64), arrival,
