@@ -15,8 +15,8 @@ from pccl.collective import Collective
 from pccl.collective.registry import check_task
 from pccl.errors import InternalError, VerificationError
 from pccl.settings import Settings
-from pccl.synthesis.fitting import Fitting
 from pccl.synthesis.incumbent import Log
+from pccl.synthesis.limits import find_plan
 from pccl.synthesis.problem import Progress
 from pccl.topology import Topology
 
@@ -66,7 +66,7 @@ def synthesize(
         report(0, 1, "compiling kernels, first run only")
     compiling: list[float] = []
     with install_timer("numba:compile", compiling.append):
-        plan = Fitting(topology, collectives, settings, report, log).run()
+        plan = find_plan(topology, collectives, settings, report, log)
     seconds = time.perf_counter() - begin - sum(compiling)
     aim = f" for {settings.target}" if settings.target else ""
     method = f"{settings.effort}{aim}: {plan.origin}"

@@ -1,0 +1,37 @@
+"""Switches that hold few chunks: what knows no limits is held up where there is no room."""
+
+from __future__ import annotations
+
+import pytest
+
+import pccl
+from pccl.synthesis.limits import play_within_limits
+from pccl.topology import parse_topology
+
+
+@pytest.mark.parametrize("collective", [pccl.Broadcast("4MiB"), pccl.AllReduce("4MiB")])
+def test_limits_that_never_bind_cost_nothing(collective):
+    roomy = parse_topology("switch:4")
+    limited = parse_topology("switch:4,buffer=1000")
+    within = pccl.synthesize(limited, collective)
+    assert within.topology == limited
+    assert within.duration <= pccl.synthesize(roomy, collective).duration
+
+
+def test_what_is_held_up_keeps_to_the_limits():
+    roomy = parse_topology("switch:4,latency=0ns")
+    limited = parse_topology("switch:4,latency=0ns,buffer=1")
+    plan = pccl.synthesize(roomy, pccl.AllGather("4MB", chunks=1))
+    held_up = play_within_limits(plan, limited)
+    pccl.verify(held_up)
+    # Twelve messages, one after the other, each over two links.
+    assert held_up.duration == 12 * 2 * plan.transfers.transmission[0]
+
+
+def test_chunks_that_block_each_other_are_not_taken():
+    """Leaves that hold one chunk send it to each other by way of the spine: all are full, and nobody can move on."""
+    roomy = parse_topology("leaf-spine:2x2x1")
+    limited = parse_topology("leaf-spine:2x2x1,buffer=1")
+    collective = pccl.AllToAll("4MiB", chunks=1)
+    assert play_within_limits(pccl.synthesize(roomy, collective), limited) is None
+    pccl.verify(pccl.synthesize(limited, collective))
