@@ -238,9 +238,11 @@ class Collective:
         # An empty chunk has no condition: then the enlarged collective would have more chunks than
         # this one.
         if int(self.size) < step:
+            # With one chunk to a share, there is nothing to take less of.
+            remedy = "fewer chunks or a larger size" if self.pieces > 1 else "a larger size"
             raise self._error(
                 f"{self.size} is too little for {counted(chunks, 'chunk')} of {self.dtype} elements, some of which "
-                "would be empty; take fewer chunks or a larger size"
+                f"would be empty; take {remedy}"
             )
         return replace(self, size=Bytes(-(-int(self.size) // step) * step))
 
