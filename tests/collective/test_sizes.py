@@ -106,9 +106,11 @@ def test_equal_chunks() -> None:
     assert uneven.with_equal_chunks(2) is uneven
     with pytest.raises(CollectiveError, match="6B is too little for 7 chunks of uint8 elements"):
         pccl.AllGather("6B").with_equal_chunks(7)
-    with pytest.raises(CollectiveError, match="would be empty; take a larger size$"):
+    with pytest.raises(CollectiveError, match=r"would be empty; take a larger size$"):
         pccl.AllGather("6B").with_equal_chunks(7)
-    with pytest.raises(CollectiveError, match="would be empty; take fewer chunks or a larger size$"):
+    with pytest.raises(
+        CollectiveError, match=r"would be empty; take fewer chunks or a larger size$"
+    ):
         pccl.AllGather("12B", chunks=2).with_equal_chunks(7)
 
 
