@@ -152,18 +152,14 @@ class Fitting:
         return suited
 
     def _as_good(self, search: Search, known: Known, asked: Sequence[Target]) -> Judgement | None:
-        """What was found with more chunks than the best, if it is as fast as a scheme and suits runtimes as well.
+        """What was found with more chunks than the best, if it is as fast as a scheme and suits all runtimes.
 
         It was given up for fewer chunks, before anybody knew that a scheme is faster than these.
         """
-        there = self._longest(known.algorithm, asked)
-        # A scheme that some runtime refuses says nothing of how long is too long.
-        like_scheme = 0.0 if there == NEVER else there
         for _, schedule in sorted(search.best_of.items()):
             if schedule.duration <= known.algorithm.duration:
                 algorithm = schedule.algorithm()
-                most = max(ALLOWED * schedule.duration, like_scheme)
-                if self._is_taken(algorithm, asked, most):
+                if self._is_taken(algorithm, asked, ALLOWED * schedule.duration):
                     return Judgement(algorithm, str(schedule.origin), schedule.duration)
         return None
 
