@@ -9,7 +9,8 @@ import numpy as np
 
 from pccl._arrays import Ints
 from pccl.algorithm import Algorithm
-from pccl.analysis.simulator import play
+from pccl.analysis.simulator import Simulation, play
+from pccl.collective import Conditions
 from pccl.errors import PcclError
 from pccl.units import Picoseconds
 
@@ -38,31 +39,43 @@ def time_at(algorithm: Algorithm, *sizes: int, element: int = 1) -> Picoseconds:
     >>> [str(time_at(plan, size)) for size in (8_000, 4_000, 3, 0)]
     ['4us', '2us', '2ns', '0ps']
     """
-    kept, chunk_bytes = kept_at(algorithm, *sizes, element=element)
-    # Planned starts and sizes say what waits for what; only how long transfers take is new.
-    conditions = replace(algorithm.conditions, bytes=chunk_bytes)
-    transmission = replace(kept.transfers, conditions=conditions).transmission
-    return play(kept, "planned", algorithm.topology, transmission).finish
+    simulation, _ = _play_at(algorithm, sizes, element)
+    return simulation.finish
 
 
-def kept_at(algorithm: Algorithm, *sizes: int, element: int = 1) -> tuple[Algorithm, Ints]:
-    """The plan without what is empty with so many bytes, and how many bytes each of its chunks has then.
+def played_at(algorithm: Algorithm, *sizes: int, element: int = 1) -> Algorithm:
+    """The plan as it runs with so many bytes, without what is empty then; its collectives are those of the plan.
 
     The parameters are those of :func:`time_at`.
 
     Examples
     --------
     >>> import pccl
-    >>> plan = pccl.synthesize(pccl.topology.ring(4), pccl.AllGather("4kB", chunks=1))
-    >>> kept, chunk_bytes = kept_at(plan, 3)
-    >>> len(plan.transfers), len(kept.transfers), chunk_bytes.tolist()
-    (12, 9, [1, 1, 1, 0])
+    >>> ring = pccl.topology.ring(4, latency="0ns", bandwidth="1GB/s")
+    >>> plan = pccl.synthesize(ring, pccl.AllGather("4kB", chunks=1))
+    >>> played = played_at(plan, 3)
+    >>> len(plan.transfers), len(played.transfers), played.conditions.bytes.tolist(), played.duration_text
+    (12, 9, [1, 1, 1, 0], '2.00 ns')
     """
+    simulation, conditions = _play_at(algorithm, sizes, element)
+    kept = simulation.algorithm
+    transfers = replace(kept.transfers, conditions=conditions).timed(simulation.start)
+    return replace(kept, transfers=transfers)
+
+
+def _play_at(
+    algorithm: Algorithm, sizes: Sequence[int], element: int
+) -> tuple[Simulation, Conditions]:
+    """What becomes of the plan without what is empty, and its chunks as large as they are then."""
     chunk_bytes = _chunk_bytes(algorithm, sizes, element) if sizes else algorithm.conditions.bytes
+    conditions = replace(algorithm.conditions, bytes=chunk_bytes)
     transfers = algorithm.transfers
     if not np.all(chunk_bytes):
         transfers = transfers.of_chunks(chunk_bytes > 0)
-    return replace(algorithm, transfers=transfers, bound=None), chunk_bytes
+    kept = replace(algorithm, transfers=transfers, bound=None)
+    # Planned starts and sizes say what waits for what; only how long transfers take is new.
+    transmission = replace(transfers, conditions=conditions).transmission
+    return play(kept, "planned", algorithm.topology, transmission), conditions
 
 
 def _chunk_bytes(algorithm: Algorithm, sizes: Sequence[int], element: int) -> Ints:

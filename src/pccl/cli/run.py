@@ -105,8 +105,7 @@ def _elements(algorithm: Algorithm, sizes: Sequence[str], dtype: str) -> Iterato
 
 
 def _rows(algorithm: Algorithm, job: Job, report: Report) -> Iterator[dict[str, Any]]:
-    from pccl.analysis import time_at
-    from pccl.analysis.sizes import kept_at
+    from pccl.analysis.sizes import played_at
     from pccl.collective.base import ELEMENT_BYTES
     from pccl.formats.lowering import lowered_time
 
@@ -114,10 +113,9 @@ def _rows(algorithm: Algorithm, job: Job, report: Report) -> Iterator[dict[str, 
     npus = algorithm.topology.npus
     for elements, outcome in zip(job.elements, report.outcomes, strict=True):
         sizes = [count * width for count in elements]
-        planned = int(time_at(algorithm, *sizes, element=width))
-        # Of the plan without what is empty at this size.
-        kept, chunk_bytes = kept_at(algorithm, *sizes, element=width)
-        messages = int(lowered_time(kept, chunk_bytes=chunk_bytes))
+        played = played_at(algorithm, *sizes, element=width)
+        planned = int(played.duration)
+        messages = int(lowered_time(played))
         for collective, count, wrong in zip(
             algorithm.collectives, elements, outcome.wrong, strict=True
         ):

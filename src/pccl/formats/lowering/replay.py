@@ -30,7 +30,6 @@ def lowered_time(
     delivered: Deliveries | None = None,
     batch: Ints | None = None,
     queue: Ints | None = None,
-    chunk_bytes: Ints | None = None,
 ) -> Picoseconds:
     """When the last message of a collective, or of all of them, has arrived.
 
@@ -48,8 +47,6 @@ def lowered_time(
     queue
         Per message of the collective, a number that those of one queue share: they are received in the order in which
         they are sent. By default every message is by itself.
-    chunk_bytes
-        How many bytes each chunk has, if not as many as planned.
 
     Examples
     --------
@@ -69,21 +66,12 @@ def lowered_time(
         if given is not None:
             numbers[mine] = np.unique(given, return_inverse=True)[1]
     batches = np.unique(batches, return_inverse=True)[1]
-    planned = algorithm.conditions.bytes
-    if chunk_bytes is None:
-        chunk_bytes = planned
-    as_planned = np.array_equal(chunk_bytes, planned)
-    arrival = _replayed(algorithm.topology, sent, batches, queues, chunk_bytes, as_planned)
+    arrival = _replayed(algorithm.topology, sent, batches, queues, algorithm.conditions.bytes)
     return Picoseconds(arrival[mine].max(initial=0))
 
 
 def _replayed(
-    topology: Topology,
-    sent: Deliveries,
-    batch: Ints,
-    queue: Ints,
-    chunk_bytes: Ints,
-    as_planned: bool,
+    topology: Topology, sent: Deliveries, batch: Ints, queue: Ints, chunk_bytes: Ints
 ) -> Ints:
     """Per delivery: when it has arrived, in the planned order and as early as that lets it."""
     count = len(sent.links)
@@ -127,7 +115,7 @@ def _replayed(
     travel[:count] = transmission + topology.latency[sent.links]
     by_node = np.argsort(after, kind="stable")
     arrival = np.zeros(nodes, np.int64)
-    if topology.limited and as_planned:
+    if topology.limited:
         arrival[:count] = time[:count]
     serve(
         order, link, offsets_by_owner(after, nodes), before[by_node], hold, travel,
