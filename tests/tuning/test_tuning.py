@@ -135,6 +135,18 @@ def test_no_plan_is_worse_than_what_people_have_today(tmp_path):
         pccl.verify(pccl.load(tmp_path / plan.file))
 
 
+@pytest.mark.parametrize("target", ["torch", "mscclpp"])
+def test_plans_need_nothing_of_switches_that_the_runtime_does_not_use(tmp_path, target):
+    able = parse_topology("switch:4,multicast=yes,reduce=yes")
+    library = tune(
+        able, [AllReduce("1MiB")], tmp_path, sizes="1MiB:1MiB", target=target, settings=FAST
+    )
+    plan = pccl.load(tmp_path / library.plans[0].file)
+    assert plan.needs == ()
+    # So NVLS, which is what people have there, is faster than any plan that these runtimes can keep.
+    assert library.curves[0].nccl < library.curves[0].bound
+
+
 def test_nothing_finished_is_done_twice(tmp_path, monkeypatch):
     first = tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:64KiB", settings=FAST)
 

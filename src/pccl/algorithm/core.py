@@ -301,7 +301,8 @@ class Algorithm:
         if len(self.collectives) > 3:
             what += f" + {len(self.collectives) - 3} more"
         work = counted(len(self.transfers), "transfer")
-        return f"Algorithm({what} on {self.topology.name}: {work}, {self.duration_text})"
+        needs = f", needs {needs_in_brief(self.needs)}" if self.needs else ""
+        return f"Algorithm({what} on {self.topology.name}: {work}, {self.duration_text}{needs})"
 
     @property
     def duration_text(self) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from pccl._arrays import Floats, Indices, Ints
 from pccl.algorithm import Algorithm
 from pccl.algorithm.apart import kept_apart
-from pccl.algorithm.core import check_algorithm, needs_text
+from pccl.algorithm.core import check_algorithm
 from pccl.algorithm.holding import held_time
 from pccl.algorithm.queues import first_come_starts
 from pccl.algorithm.timing import find_inputs, planned_starts, times_of
@@ -51,9 +51,7 @@ class Simulation:
     hold: Ints
 
     def __repr__(self) -> str:
-        needs = needs_text(self.algorithm.needs)
-        what = f", needs {needs}" if needs else ""
-        return f"Simulation({self.discipline}, {self.algorithm!r}: {self.finish}{what})"
+        return f"Simulation({self.discipline}, {self.algorithm!r}: {self.finish})"
 
     @cached_property
     def finish(self) -> Picoseconds:

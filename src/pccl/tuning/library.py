@@ -153,9 +153,7 @@ def tune(
     if not 0 <= loss < 1:
         raise PcclError(f"the loss must be a share from 0 to 1, such as 0.02, not {loss!r}")
     path = Path(folder)
-    chosen = Settings.read(settings, Settings(time_limit=TIME_LIMIT))
-    if target in ("mscclpp", "msccl"):
-        chosen = replace(chosen, target=target)
+    chosen = replace(Settings.read(settings, Settings(time_limit=TIME_LIMIT)), target=target)
     # Groups keep to themselves: who takes no part in a call cannot pass anything on.
     together = [
         [one] if isinstance(one, Collective) else [replace(each, confined=True) for each in one]

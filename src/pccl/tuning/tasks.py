@@ -95,16 +95,19 @@ def perform(task: Task) -> Outcome:
     collectives = task.read()
     settings = Settings.of(**task.settings)
     algorithm = _searched(topology, collectives, settings)
-    bound = algorithm.bound or lower_bound(topology, *collectives, quick=True)
+    # With switches that do no more than the runtime lets them do.
+    planned_for = algorithm.topology
+    bound = algorithm.bound or lower_bound(planned_for, *collectives, quick=True)
+    one = collectives[0].uncut()
     try:
-        known = best_of_nccl(topology, collectives[0].uncut())
+        today = best_of_nccl(topology, one)
+        nccl = int(today.duration)
+        # What people have today is a plan like any other, where a search of a few seconds finds nothing better.
+        known = today if planned_for == topology else best_of_nccl(planned_for, one)
+        if len(collectives) == 1 and _is_better(known, algorithm, settings):
+            algorithm = known
     except PcclError:
         nccl = 0
-    else:
-        nccl = int(known.duration)
-        # What people have today is a plan like any other, where a search of a few seconds finds nothing better.
-        if len(collectives) == 1 and nccl < int(algorithm.duration) and _takes(settings, known):
-            algorithm = known
     return Outcome(
         task.key,
         int(algorithm.duration),
@@ -128,15 +131,18 @@ def _searched(
             return algorithm
 
 
-def _takes(settings: Settings, algorithm: Algorithm) -> bool:
-    """Whether the runtime that is planned for has room for an algorithm."""
-    if settings.target is None:
+def _is_better(known: Algorithm, found: Algorithm, settings: Settings) -> bool:
+    """Whether a known algorithm is faster than what was found, and the runtime has room for it."""
+    if known.duration >= found.duration:
+        return False
+    target = None if settings.target is None else TARGETS[settings.target]
+    if target is None or not target.limited:
         return True
     # To ask about more takes longer than to search.
-    if len(algorithm.transfers) > MOST_ASKED:
+    if len(known.transfers) > MOST_ASKED:
         return False
     try:
-        TARGETS[settings.target].time_of(algorithm)
+        target.time_of(known)
     except PcclError:
         return False
     return True
