@@ -214,7 +214,11 @@ def test_runtimes_take_exchanges(target, machine):
     ("name", "topology", "reason"),
     [
         ("one-shot", pccl.topology.ring(4), "needs a way from every NPU of the group"),
-        ("exchange", pccl.topology.switch(4, multicast=True, reduce=True), "no switch that adds"),
+        (
+            "exchange",
+            pccl.topology.switch(4, multicast=True, reduce=True),
+            "no switch that multiplies or adds",
+        ),
         ("one-shot", pccl.topology.switch(64), "would take more than 150,000 transfers"),
         ("exchange", pccl.topology.mesh(17, 16), "at most 256 NPUs"),
     ],

@@ -15,6 +15,7 @@ from pccl.analysis.baselines import baselines as all_baselines
 from pccl.bounds import Bound, lower_bound
 from pccl.collective import Collective
 from pccl.errors import PcclError
+from pccl.synthesis.known import relays_of
 from pccl.topology import Topology
 from pccl.units import Picoseconds
 
@@ -127,6 +128,7 @@ def compare(
     bound: bool = True,
     quick: bool = False,
     network: Topology | None = None,
+    target: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Set an algorithm beside baselines and the lower bound.
@@ -149,9 +151,11 @@ def compare(
     quick
         Leave out baselines that would take more than about a second, unless they are named.
     network
-        What was asked for, if that is not the topology of the algorithm: plans for a runtime do without what it does
-        not have switches do. Then the reason why a baseline did not run tells what the runtime lacks from what the
-        network does.
+        What was asked for, if that is not the topology of the algorithm: a plan may do without what switches can do.
+        Baselines are run on both, and the faster counts.
+    target
+        The runtime that the algorithm was made for, if one was named. Baselines do without what it does not have
+        switches do as well; one that cannot gets a row that says so.
     progress
         Called with (done, total, what is going on).
 
@@ -178,19 +182,23 @@ def compare(
         *others,
         *(replace(entry, today=entry.today - covered) for entry in chosen if entry not in others),
     )
+    places = [algorithm.topology]
+    if network is not None and network != algorithm.topology and target is None:
+        places.append(network)
+    lacking = network if target is not None else None
     report = progress or (lambda *_: None)
     report(0, len(chosen) + 1, "bound")
     proven = None
     if bound:
-        proven = algorithm.bound or lower_bound(algorithm.topology, *algorithm.collectives)
+        proven = algorithm.bound or lower_bound(places[-1], *algorithm.collectives)
     ours = replace(algorithm, bound=proven)
     rows = []
     for done, entry in enumerate(chosen, 1):
         report(done, len(chosen) + 1, f"baseline {entry.name}")
-        rows.append(_baseline_row(ours, entry, quick, network))
+        rows.append(_baseline_row(ours, entry, quick, places, lacking))
     if proven is not None and any((row.duration or proven.value) < proven.value for row in rows):
         # It holds for data that are cut as ours are; others cut them finer.
-        proven = lower_bound(algorithm.topology, *(one.uncut() for one in algorithm.collectives))
+        proven = lower_bound(places[-1], *(one.uncut() for one in algorithm.collectives))
         ours = replace(algorithm, bound=proven)
         rows = [
             replace(row, of_bound=row.duration and _ratio(proven.value, row.duration))
@@ -214,29 +222,50 @@ def _is_of_interest(entry: Baseline, ours: Algorithm) -> bool:
 
 
 def _baseline_row(
-    ours: Algorithm, entry: Baseline, quick: bool, network: Topology | None
+    ours: Algorithm,
+    entry: Baseline,
+    quick: bool,
+    places: Sequence[Topology],
+    lacking: Topology | None,
 ) -> ComparisonRow:
+    """What becomes of a baseline on these networks; one that the runtime is lacking tells why it runs on none."""
     limit = QUICK_TO_SYNTHESIZE if entry.synthesizes else QUICK_TRANSFERS
-    try:
-        entry.check(ours.topology, ours.collectives)
-        if not quick or len(ours.transfers) <= limit:
-            best = _fastest(entry, ours, ours.topology)
-            row = _row(ours, entry.name, entry.description, best.duration, best)
-            return replace(row, today=all(one.kind in entry.today for one in ours.collectives))
+    if quick and len(ours.transfers) > limit:
         reason = f"beyond {limit:,} transfers only on request"
-    except PcclError as error:
-        reason = error.reason if isinstance(error, UnsupportedError) else str(error)
-        if needs := _lost_needs(ours, entry, network):
-            reason = f"needs {needs_text(needs)}, which the one asked for does not"
+        return ComparisonRow(entry.name, entry.description, reason=reason)
+    ran = []
+    reasons = []
+    for topology in places:
+        try:
+            found = _fastest(entry, ours, topology)
+            _check_confined(found)
+            ran.append(found)
+        except PcclError as error:
+            reasons.append(error.reason if isinstance(error, UnsupportedError) else str(error))
+    if ran:
+        best = min(ran, key=lambda algorithm: algorithm.duration)
+        row = _row(ours, entry.name, entry.description, best.duration, best)
+        return replace(row, today=all(one.kind in entry.today for one in ours.collectives))
+    reason = reasons[-1]
+    if needs := _lost_needs(ours, entry, lacking):
+        reason = f"needs {needs_text(needs)}, which the one asked for does not"
     return ComparisonRow(entry.name, entry.description, reason=reason)
 
 
-def _lost_needs(ours: Algorithm, entry: Baseline, network: Topology | None) -> tuple[str, ...]:
+def _check_confined(algorithm: Algorithm) -> None:
+    """Refuse to relay through outsiders for collectives that are confined to their own NPUs."""
+    if not any(one.confined for one in algorithm.collectives):
+        return
+    if any(algorithm.collectives[number].confined for number in relays_of(algorithm)):
+        raise UnsupportedError("relays through NPUs outside a group that is confined")
+
+
+def _lost_needs(ours: Algorithm, entry: Baseline, lacking: Topology | None) -> tuple[str, ...]:
     """What a baseline that does not run on our topology needs of switches that can do so on the network."""
-    if network is None or network == ours.topology:
+    if lacking is None or lacking == ours.topology:
         return ()
     try:
-        return _fastest(entry, ours, network).needs
+        return _fastest(entry, ours, lacking).needs
     except PcclError:
         # It does not run there either.
         return ()

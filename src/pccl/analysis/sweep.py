@@ -85,5 +85,6 @@ def sweep(
 
         task = of_size(collectives, size)
         ours = synthesize(topology, *task, settings=settings, progress=report)
-        found.append(compare(ours, baselines, network=topology, progress=report))
+        target = None if settings is None else settings.target
+        found.append(compare(ours, baselines, network=topology, target=target, progress=report))
     return tuple(found)

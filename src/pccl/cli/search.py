@@ -211,7 +211,13 @@ def _compared(task: Spec, others: Sequence[Baseline]) -> Comparison:
         ours = synthesize(
             task.topology, *task.collectives, settings=task.settings, progress=watch.progress
         )
-        return set_beside(ours, others=others, network=task.topology, progress=watch.progress)
+        return set_beside(
+            ours,
+            others=others,
+            network=task.topology,
+            target=task.settings.target,
+            progress=watch.progress,
+        )
 
 
 def _document(comparison: Comparison, row: ComparisonRow) -> dict[str, Any]:

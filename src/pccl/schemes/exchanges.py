@@ -31,7 +31,8 @@ def one_shot(workload: Workload) -> Sends:
     plan = _planned(Ways.of(workload), [np.arange(n)], [at_once(n)])
     if plan is None:
         raise UnsupportedError(
-            "needs a way from every NPU of the group to every other that passes through no NPU and no switch that adds"
+            "needs a way from every NPU of the group to every other that passes through no NPU and no switch that "
+            "multiplies or adds"
         )
     return plan.sends()
 
@@ -150,7 +151,8 @@ def _best(
             if early:
                 plans.append(_planned(ways, places, levels, early=True))
     return _first_done(
-        plans, "NPUs next to each other, with no other NPU and no switch that adds in between"
+        plans,
+        "NPUs next to each other, with no other NPU and no switch that multiplies or adds in between",
     )
 
 

@@ -1,7 +1,7 @@
 """How it is found: conditions in, one table of routed and timed transfers, algorithms out.
 
 synthesize   synthesize(): the public entry
-limits       plans where switches hold few chunks
+switches     plans where switches hold few chunks, or can do more than pass them on
 fitting      plans that runtimes can take
 known        schemes that others run, where they are faster
 search       phases over a budget and the best so far

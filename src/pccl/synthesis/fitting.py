@@ -39,6 +39,8 @@ TOLERATED = 1.05
 ALLOWED = 1.1
 # A scheme that is so many times as fast is taken even if some runtime cannot take it.
 MUCH_FASTER = 1.25
+# Of the time that is left: for a search, so that known schemes get some too.
+SHARE_OF_SEARCH = 0.8
 # Of the effort: for a second search, if nobody has named a runtime.
 SHARE_OF_SECOND = 0.25
 # Of the room in a runtime, the share that messages can fill before some are joined.
@@ -63,6 +65,7 @@ class Fitting:
     progress: Progress
     log: Log | None
     begin: float = field(init=False)
+    interrupted: bool = False  # by the user
     known_times: list[Answer] = field(default_factory=list)  # what runtimes have said
 
     def __post_init__(self) -> None:
@@ -71,15 +74,15 @@ class Fitting:
     def run(self) -> Plan:
         """The best plan for the runtime that is named, or for all of them, with a bound for any number of chunks."""
         target = self.settings.target
-        if target is None:
-            return self._for_all()
-        return self._for_one(TARGETS[target])
+        plan = self._for_all() if target is None else self._for_one(TARGETS[target])
+        return replace(plan, interrupted=self.interrupted)
 
     # --- one runtime --------------------------------------------------------------------------------------------------
 
     def _for_one(self, target: Target) -> Plan:
-        able = _with_switches(self.topology, target)
+        able = with_switches(self.topology, target.multicast, target.reduce)
         search = self._search(able, self.collectives)
+        search.is_beaten = beats_trees(search)
         judged = Judged(target)
         judged.add(search.run())
         bound = search.proven_bound()
@@ -196,6 +199,9 @@ class Fitting:
         judge: Callable[[Known, Algorithm], Judgement | None],
     ) -> Plan:
         """The plan, which takes so long, or a known scheme that is judged to be better; on Ctrl-C no more are tried."""
+        # They get the time that searches have left.
+        search.budget.deadline = self._deadline
+        search.budget.stopped = False
         schemes = Schemes.of(search, plan.bound, duration)
         tried = None
         try:
@@ -211,6 +217,7 @@ class Fitting:
         except KeyboardInterrupt:
             search.budget.interrupted = True
             search.incumbent.tell(interrupted=True)
+        self.interrupted |= search.budget.interrupted
         return plan
 
     def _tell(self, plan: Plan) -> None:
@@ -232,7 +239,7 @@ class Fitting:
         The best fills so much of their room, and they take it or not.
         """
         if best.needs:
-            plain = _with_switches(self.topology, asked[0])
+            plain = with_switches(self.topology, multicast=False, reduce=False)
             schedule = self._improved(plain, search.incumbent.best, SHARE_OF_SECOND)
             if schedule.duration <= TOLERATED * best.duration:
                 yield self._alternative(schedule, asked)
@@ -323,13 +330,17 @@ class Fitting:
         collectives: Sequence[Collective],
         settings: Settings | None = None,
     ) -> Search:
-        """A search in the time that is left."""
+        """A search in a share of the time that is left."""
         settings = settings or self.settings
-        limit = settings.time_limit
-        if limit is not None:
-            left = limit - (time.perf_counter() - self.begin)
+        if self._deadline is not None:
+            left = SHARE_OF_SEARCH * (self._deadline - time.perf_counter())
             settings = replace(settings, time_limit=max(left, 1e-3))
         return Search.of(topology, collectives, settings, self.progress, self.log)
+
+    @property
+    def _deadline(self) -> float | None:
+        limit = self.settings.time_limit
+        return None if limit is None else self.begin + limit
 
     def _improved(self, topology: Topology, schedule: Schedule, share: float = 1.0) -> Schedule:
         """The best that a search finds with as many chunks."""
@@ -348,7 +359,9 @@ class Fitting:
         search = self._search(topology, cut(self.collectives, pieces))
         effort = search.budget.effort
         search.budget.effort = replace(effort, work=int(share * effort.work))
-        return search.run(opening)
+        found = search.run(opening)
+        self.interrupted |= search.budget.interrupted
+        return found
 
     def _fewer(self, search: Search) -> list[Schedule]:
         """What was found with fewer chunks than the best, the most chunks first."""
@@ -367,6 +380,7 @@ class Plan:
     algorithm: Algorithm
     origin: str
     bound: Bound | None
+    interrupted: bool = False  # by the user
 
     @classmethod
     def of(cls, schedule: Schedule, bound: Bound | None) -> Plan:
@@ -436,11 +450,12 @@ class Judged:
         return True
 
 
-def _with_switches(topology: Topology, target: Target) -> Topology:
-    """The network with switches that do no more than the runtime lets them do."""
+def with_switches(topology: Topology, multicast: bool, reduce: bool) -> Topology:
+    """The network with switches that multiply and add only if they may."""
     no_switch = topology.kind != SWITCH
-    multicast = topology.multicast & (no_switch | target.multicast)
-    reduce = topology.reduce & (no_switch | target.reduce)
-    if np.array_equal(multicast, topology.multicast) and np.array_equal(reduce, topology.reduce):
+    multiplies = topology.multicast & (no_switch | multicast)
+    adds = topology.reduce & (no_switch | reduce)
+    if np.array_equal(multiplies, topology.multicast) and np.array_equal(adds, topology.reduce):
         return topology
-    return replace(topology, multicast=multicast, reduce=reduce)
+    name = f"{topology.name}, plain switches"
+    return topology.derived(name=name, multicast=multiplies, reduce=adds)

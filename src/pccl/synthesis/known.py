@@ -23,7 +23,6 @@ from pccl.synthesis.neighbours import SAME
 from pccl.synthesis.roots import least_along_trees
 from pccl.synthesis.search import WORTH_A_RELAY, Search
 from pccl.synthesis.zones import members_of, zones_of
-from pccl.topology import Topology
 
 # A transfer of a scheme takes as long as so many links that a search looks at.
 WORK_OF_TRANSFER = 5
@@ -158,7 +157,7 @@ def _takes_less(search: Search, one: Try, duration: int) -> bool:
         found, _ = one.scheme.try_for(search.topology, one.parts, duration)
     except PcclError:
         return False
-    return found is not None and not relays_of(search.topology, found)
+    return found is not None and not relays_of(found)
 
 
 def _tries(collectives: Sequence[Collective], ours: Sequence[Collective]) -> list[Try]:
@@ -198,14 +197,15 @@ def _cuts(
 
 def _keeps_to_itself(search: Search, algorithm: Algorithm, best: int) -> bool:
     """Whether no outsiders relay for others, unless they may and that is worth it."""
-    relaying = relays_of(search.topology, algorithm)
+    relaying = relays_of(algorithm)
     confined = any(search.collectives[number].confined for number in relaying)
     worth_it = algorithm.duration <= (1 - WORTH_A_RELAY) * best
     return not relaying or (worth_it and not confined)
 
 
-def relays_of(topology: Topology, algorithm: Algorithm) -> list[int]:
+def relays_of(algorithm: Algorithm) -> list[int]:
     """The collectives for which NPUs relay that do not take part in them."""
+    topology = algorithm.topology
     transfers = algorithm.transfers
     collective = algorithm.conditions.collective[transfers.chunk]
     is_npu = np.zeros(topology.num_devices, np.bool_)

@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pccl._arrays import Bools, Ints, offsets_of, take_rows
+from pccl.algorithm import Algorithm
 from pccl.bounds import bound_of
 from pccl.collective import Collective, compile_conditions
+from pccl.synthesis.methods.messages import within_limits
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule import COLLECT, SPREAD, Schedule
 from pccl.synthesis.zones import members_of
+from pccl.topology import Topology
 
 # Durations that differ by no more than this share are the same to all but us.
 SAME = 0.001
@@ -40,17 +43,17 @@ class Class:
         return -self.priority, self.alone / self.weight
 
 
-def classes_of(problem: Problem) -> list[Class]:
-    """The classes of the collectives of a problem, in the order in which they are served."""
+def classes_of(topology: Topology, collectives: Sequence[Collective]) -> list[Class]:
+    """The classes of collectives on a network, in the order in which they are served."""
     alike: dict[tuple[object, ...], list[int]] = {}
-    for number, one in enumerate(problem.collectives):
+    for number, one in enumerate(collectives):
         key = (one.kind, one.size, len(one.ranks), one.priority, one.weight)
         alike.setdefault(key, []).append(number)
     found = []
     for numbers in alike.values():
-        one = problem.collectives[numbers[0]]
-        conditions = compile_conditions(problem.topology, [one])
-        bound = bound_of(problem.topology, conditions, whole_chunks=True, quick=True)
+        one = collectives[numbers[0]]
+        conditions = compile_conditions(topology, [one])
+        bound = bound_of(topology, conditions, whole_chunks=True, quick=True)
         found.append(Class(tuple(numbers), one.priority, one.weight, int(bound.value)))
     return sorted(found, key=lambda one: one.rank)
 
@@ -68,28 +71,33 @@ def finishes(schedule: Schedule) -> Ints:
     return end
 
 
-def lateness(schedule: Schedule, classes: Sequence[Class]) -> float:
-    """How late all collectives are in all, each beside what it takes at least, by their weights."""
-    end = finishes(schedule)
+def finishes_of(algorithm: Algorithm) -> Ints:
+    """The same of an algorithm."""
+    t = algorithm.transfers
+    end = np.zeros(len(algorithm.collectives), np.int64)
+    np.maximum.at(end, t.conditions.collective[t.chunk], t.arrival)
+    return end
+
+
+def lateness(ends: Ints, classes: Sequence[Class]) -> float:
+    """How late collectives that finish then are in all, each beside what it takes at least, by their weights."""
     return float(
-        sum(one.weight * end[list(one.members)].sum() / max(one.alone, 1) for one in classes)
+        sum(one.weight * ends[list(one.members)].sum() / max(one.alone, 1) for one in classes)
     )
 
 
-def is_better(one: Schedule, other: Schedule, classes: Sequence[Class]) -> bool:
-    """Whether a schedule suits all collectives better than another.
+def is_better(ends: Ints, other_ends: Ints, classes: Sequence[Class]) -> bool:
+    """Whether it suits all collectives better to finish at these times than at others.
 
     What has a higher priority counts first; of the same priority, when the last is done, and then how late all are.
     """
-    ends = finishes(one)
-    other_ends = finishes(other)
     for priority in sorted({each.priority for each in classes}, reverse=True):
         numbers = [n for each in classes if each.priority == priority for n in each.members]
         end = int(ends[numbers].max())
         other_end = int(other_ends[numbers].max())
         if max(end, other_end) > (1 + SAME) * min(end, other_end):
             return end < other_end
-    return lateness(one, classes) < lateness(other, classes)
+    return lateness(ends, classes) < lateness(other_ends, classes)
 
 
 def served_in_turn(schedule: Schedule, classes: Sequence[Class]) -> Schedule:
@@ -97,8 +105,9 @@ def served_in_turn(schedule: Schedule, classes: Sequence[Class]) -> Schedule:
 
     A class that would make all of it take longer waits until the others are served, unless its priority is higher.
     """
-    if len(classes) < 2 or schedule.problem.topology.limited:
+    if len(classes) < 2:
         return schedule
+    limited = schedule.problem.topology.limited
     collective = schedule.problem.conditions.collective[schedule.of_transfers("chunk")]
     rank = np.full(len(schedule.problem.collectives), len(classes))
     best = schedule
@@ -106,7 +115,9 @@ def served_in_turn(schedule: Schedule, classes: Sequence[Class]) -> Schedule:
         before = rank.copy()
         rank[list(one.members)] = number
         tried = schedule.served_by(rank[collective])
-        if is_better(tried, best, classes):
+        if limited:
+            tried = within_limits(tried)
+        if is_better(finishes(tried), finishes(best), classes):
             best = tried
         else:
             rank = before
@@ -120,7 +131,7 @@ def ways_to_confine(schedule: Schedule) -> Iterator[Bools]:
     if not np.any(relaying):
         return
     yield confined | relaying
-    classes = classes_of(schedule.problem)
+    classes = classes_of(schedule.problem.topology, schedule.problem.collectives)
     if are_several(classes):
         for one in classes:
             chosen = np.zeros_like(relaying)

@@ -35,6 +35,7 @@ from pccl.synthesis.neighbours import (
     are_several,
     classes_of,
     cut_like,
+    finishes,
     is_better,
     served_in_turn,
     side_by_side,
@@ -326,11 +327,11 @@ class Search:
         best = self.incumbent.best
         if len(best.problem.collectives) < 2:
             return
-        classes = classes_of(best.problem)
+        classes = classes_of(self.topology, best.problem.collectives)
         self.incumbent.settle(served_in_turn(best, classes))
         if self.budget.effort.work and are_several(classes) and not self.topology.limited:
             alone = served_in_turn(side_by_side(*self._found_alone(classes)), classes)
-            if is_better(alone, self.incumbent.best, classes):
+            if is_better(finishes(alone), finishes(self.incumbent.best), classes):
                 self.incumbent.settle(alone)
 
     def _avoid_relays(self) -> None:

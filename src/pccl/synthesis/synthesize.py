@@ -16,8 +16,8 @@ from pccl.collective.registry import check_task
 from pccl.errors import InternalError, VerificationError
 from pccl.settings import Settings
 from pccl.synthesis.incumbent import Log
-from pccl.synthesis.limits import find_plan
 from pccl.synthesis.problem import Progress
+from pccl.synthesis.switches import find_plan
 from pccl.topology import Topology
 
 

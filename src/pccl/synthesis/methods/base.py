@@ -98,13 +98,20 @@ Placer: TypeAlias = Callable[[int, Jobs, Ten, Ints, Callable[[int], None]], Plac
 
 
 def find_in_phases(
-    problem: Problem, method: Method, place: Placer, steps: bool, gaps: bool
+    problem: Problem,
+    method: Method,
+    place: Placer,
+    steps: bool,
+    gaps: bool,
+    jobs: tuple[Jobs, Jobs] | None = None,
 ) -> Schedule:
     """Place what is collected, backwards in time, then what is spread around it.
 
     `steps` says whether to count time in steps while placing, `gaps` whether placing leaves gaps that can be closed.
+    Jobs are those of the method unless they are given.
     """
-    jobs = problem.jobs(method.root, steps)
+    if jobs is None:
+        jobs = problem.jobs(method.root, steps)
     schedule = Schedule.nothing(problem, jobs, Origin(method))
     total = len(jobs[COLLECT]) + len(jobs[SPREAD])
     done = 0

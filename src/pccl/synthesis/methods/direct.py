@@ -15,6 +15,7 @@ from pccl._arrays import inverse
 from pccl.synthesis.jobs import SMALL, Jobs
 from pccl.synthesis.methods.base import POLISH, Method, Orders
 from pccl.synthesis.methods.direct_kernels import walk
+from pccl.synthesis.methods.messages import within_limits
 from pccl.synthesis.orders import staggered
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule import SPREAD, Origin, Schedule
@@ -35,6 +36,8 @@ class Direct(Method):
         order = orders[SPREAD] if orders else staggered(spreads, np.random.default_rng(self.seed))
         place = np.repeat(inverse(order), np.diff(schedule.first))
         schedule = timed_by_place(schedule, place)
+        if problem.topology.limited:
+            schedule = within_limits(schedule)
         return replace(schedule, work=POLISH * len(schedule))
 
     @classmethod
@@ -45,8 +48,6 @@ class Direct(Method):
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         """Why the method cannot solve this problem, if it cannot."""
-        if problem.topology.limited:
-            return "knows no limits of switches"
         jobs = problem.jobs(cls.root, False)
         if len(jobs[0]) or jobs[SPREAD].any_several:
             return "sends to one destination only"
@@ -58,7 +59,7 @@ class Direct(Method):
         few = len(problem.conditions) <= SMALL
         switched = len(problem.topology.switches) > 0
         if few and switched and cls.refusal(problem) is None:
-            yield 0, cls.usual(problem)
+            yield 2 if problem.topology.limited else 0, cls.usual(problem)
 
     @classmethod
     def variants(cls, problem: Problem) -> Iterator[Self]:  # noqa: ARG003

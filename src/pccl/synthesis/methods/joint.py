@@ -18,6 +18,7 @@ from pccl.errors import InternalError
 from pccl.network import Network
 from pccl.synthesis.methods.base import Method, Orders
 from pccl.synthesis.methods.joint_kernels import Growth, Prices, Side, Sums, Trees, plan_trees
+from pccl.synthesis.methods.messages import within_limits
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.roots import Candidates, Root, find_candidates
 from pccl.synthesis.schedule import COLLECT, SPREAD, Origin, Schedule
@@ -64,6 +65,8 @@ class Joint(Method):
             schedule = schedule.with_phase(phase, first, arc, np.zeros(len(arc), np.int64))
         turn = inverse(order) * (load.max(initial=0.0) / max(len(order), 1))
         timed = timed_in_turn(schedule, turn, LEADS)
+        if problem.topology.limited:
+            timed = within_limits(timed)
         work = int(growth.count[1]) + (JUSTIFYING + len(LEADS) * TIMING) * len(schedule)
         return replace(timed, work=work)
 
@@ -105,20 +108,15 @@ class Joint(Method):
         return cls(seed=problem.seed, steepness=steepness, urgency=urgency, reach=reach)
 
     @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        """Why the method cannot solve this problem, if it cannot."""
-        return "knows no limits of switches" if problem.topology.limited else None
-
-    @classmethod
     def openings(cls, problem: Problem) -> Iterator[tuple[int, Self]]:
-        """Whatever is collected and spread."""
-        if problem.two_phases and not cls.refusal(problem):
-            yield -1, cls.usual(problem)
+        """Whatever is collected and spread; where messages have to wait for room, others are often better."""
+        if problem.two_phases:
+            yield 2 if problem.topology.limited else -1, cls.usual(problem)
 
     @classmethod
     def variants(cls, problem: Problem) -> Iterator[Self]:
         """All knobs."""
-        if problem.two_phases and not cls.refusal(problem):
+        if problem.two_phases:
             for knobs in KNOBS:
                 yield cls._with(problem, *knobs)
 

@@ -35,8 +35,10 @@ def within_limits(schedule: Schedule) -> Schedule:
     ) -> Placed:
         return place_messages(jobs, ten, release, _planned(schedule, phase, jobs), progress)
 
+    problem = schedule.problem
+    jobs = problem.jobs_from(schedule.roots, steps=False)
     placed = find_in_phases(
-        schedule.problem, schedule.origin.method, place, steps=False, gaps=False
+        problem, schedule.origin.method, place, steps=False, gaps=False, jobs=jobs
     )
     return replace(placed, origin=schedule.origin)
 

@@ -91,7 +91,7 @@ class Mirrored(Method):
         conditions = problem.conditions
         net = problem.net
         everybody = topology.num_devices
-        if everybody > topology.num_npus or topology.limited:
+        if everybody > topology.num_npus:
             return "knows no switches"
         if not problem.collects_and_spreads or len(problem.collectives) > 1:
             return "serves one All-Reduce"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import pccl
-from pccl.synthesis.limits import play_within_limits
+from pccl.synthesis.methods import METHODS
+from pccl.synthesis.switches import play_within_limits
 from pccl.topology import parse_topology
 
 
@@ -35,3 +36,21 @@ def test_chunks_that_block_each_other_are_not_taken():
     collective = pccl.AllToAll("4MiB", chunks=1)
     assert play_within_limits(pccl.synthesize(roomy, collective), limited) is None
     pccl.verify(pccl.synthesize(limited, collective))
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"mirrored"}))
+def test_every_method_works_where_switches_hold_few_chunks(method):
+    limited = parse_topology("leaf-spine:2x2x1,buffer=1")
+    collective = pccl.AllToAll("4MiB") if method == "direct" else pccl.AllReduce("4MiB")
+    plan = pccl.synthesize(limited, collective, method=method, effort="fast")
+    assert plan.topology == limited
+    pccl.verify(plan)
+
+
+def test_neighbours_are_as_good_where_limits_never_bind():
+    """A short collective need not wait for a long one that has time enough."""
+    tasks = [pccl.AllGather("64MiB", group=range(4)), pccl.SendRecv("1MiB", (0, 1))]
+    roomy = pccl.synthesize(parse_topology("switch:4"), *tasks)
+    within = pccl.synthesize(parse_topology("switch:4,buffer=1000"), *tasks)
+    ends = [[row.finish for row in pccl.each_collective(plan)] for plan in (roomy, within)]
+    assert all(now <= before for before, now in zip(*ends, strict=True))
