@@ -198,3 +198,23 @@ def test_what_a_runtime_has_no_use_of_is_not_what_the_network_lacks():
     # It runs on neither.
     (bruck,) = pccl.compare(ours, ["bruck"], network=able, target="torch").baselines
     assert bruck.reason == "does not support all-reduce"
+
+
+def test_baselines_may_do_all_that_the_network_can():
+    """Ours does without, as that is quicker for small data; NCCL would still have its NVSwitches add and multiply."""
+    able = pccl.topology.parse_topology("h100:2,nvls=yes")
+    ours = pccl.synthesize(able, pccl.AllReduce("64KiB"))
+    assert ours.needs == ()
+    rows = {row.name: row for row in pccl.compare(ours, network=able).baselines}
+    assert rows["nvls"].needs == ("multicast", "reduce")
+    assert not rows["exchange"].reason
+    assert min(int(row.duration) for row in rows.values() if not row.reason) >= ours.duration
+
+
+def test_baselines_keep_to_groups_that_are_confined():
+    dgx1 = pccl.topology.parse_topology("dgx1")
+    ours = pccl.synthesize(dgx1, pccl.AllReduce("1MiB", (0, 1, 2, 5), confined=True))
+    comparison = pccl.compare(ours)
+    reasons = {row.name: row.reason for row in comparison.left_out}
+    assert reasons["nccl-ring"] == "relays through NPUs outside a group that is confined"
+    assert comparison.best_baseline.duration >= ours.duration

@@ -58,7 +58,7 @@ def test_baselines_that_do_not_apply_are_left_out_and_named():
         "nvls": "needs a switch that multiplies and adds in every box, as in h100:4,nvls=yes; ring:6 has none",
         "direct": "does not support all-reduce",
         "one-shot": "needs a way from every NPU of the group to every other that passes through no NPU and no switch "
-        "that adds",
+        "that multiplies or adds",
         "scattered-exchange": "needs boxes, some NPUs of which are next to those at the same place of the others",
         "halving-doubling": "needs a power of two NPUs per group; all-reduce has 6",
         "bruck": "does not support all-reduce",

@@ -133,3 +133,15 @@ def test_every_place_names_something_that_is_there():
     for place in PLACES.values():
         assert place.about
         assert ":" in place.runs
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"), [("3B", "uint8"), ("4B", "float32"), ("12345B", "uint8")]
+)
+def test_all_bytes_of_a_plan_are_sent(size, kind, tmp_path):
+    file = tmp_path / "ring.pccl"
+    pccl.synthesize(pccl.topology.ring(4), pccl.AllReduce(size), effort="fast").save(file)
+    (row,) = json.loads(run("run", file, "--on", "numpy", "--iterations", 1, "--json").stdout)[
+        "runs"
+    ]
+    assert (f"{row['size']}B", row["type"], row["wrong"]) == (size, kind, 0)

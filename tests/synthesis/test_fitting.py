@@ -200,3 +200,11 @@ def test_who_has_had_enough_gets_what_there_is(monkeypatch) -> None:
     monkeypatch.setattr(tried, "_searched", interrupted)
     assert tried._near(search, 4, 2 * best.duration) is None
     assert search.budget.over()
+
+
+@pytest.mark.parametrize("target", [None, "torch", "mscclpp"])
+def test_a_time_limit_leaves_time_for_schemes(target):
+    """No way of trees is as quick as an exchange of sums; the search knows, and leaves the rest to schemes."""
+    boxes = pccl.topology.parse_topology("h100:2")
+    plan = pccl.synthesize(boxes, pccl.AllReduce("1KiB"), target=target, time_limit=4)
+    assert "exchange" in plan.provenance.method

@@ -120,3 +120,31 @@ def test_wishes_are_kept_in_files(tmp_path) -> None:
     algorithm = pccl.synthesize(PAIR, wishes)
     algorithm.save(tmp_path / "wishes.pccl")
     assert pccl.load(tmp_path / "wishes.pccl").collectives == algorithm.collectives
+
+
+def test_a_scheme_that_takes_the_place_of_a_plan_is_a_good_neighbour_too() -> None:
+    """NCCL's rings are as fast as what is found for both; but one of them need not wait for the other."""
+    small = AllGather("256KiB")
+    large = AllReduce("16MiB")
+    switch = pccl.topology.switch(8)
+    early, late = done(pccl.synthesize(switch, small, large))
+    rings = pccl.baseline("nccl-ring", switch, small, large)
+    assert late <= int(rings.duration) / 1e6
+    assert early < 0.05 * late
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_groups_that_are_alike_are_no_slower_than_what_people_have_today(number: int) -> None:
+    groups = [range(3 * group, 3 * group + 3) for group in range(number)]
+    ours = pccl.synthesize(
+        pccl.topology.ring(3 * number), *(AllReduce("64KiB", group=group) for group in groups)
+    )
+    assert pccl.compare(ours).best_baseline.duration >= ours.duration
+
+
+def test_the_bound_of_each_holds_however_it_is_cut() -> None:
+    mesh = pccl.topology.mesh(4, 4)
+    first = AllReduce("1MiB", group=range(8))
+    both = pccl.synthesize(mesh, first, AllGather("4MiB", group=range(8, 16)), effort="fast")
+    alone = pccl.synthesize(mesh, AllReduce("1MiB", group=range(8), chunks=64))
+    assert each_collective(both)[0].bound <= alone.duration

@@ -1,13 +1,19 @@
-"""Switches that hold few chunks: what knows no limits is held up where there is no room."""
+"""Switches that hold few chunks, or that can do more than pass messages on: of several searches the best counts."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given, settings
 
 import pccl
+from pccl.synthesis import switches
+from pccl.synthesis.fitting import Fitting, with_switches
 from pccl.synthesis.methods import METHODS
 from pccl.synthesis.switches import play_within_limits
 from pccl.topology import parse_topology
+from tests.strategies import problems
 
 
 @pytest.mark.parametrize("collective", [pccl.Broadcast("4MiB"), pccl.AllReduce("4MiB")])
@@ -54,3 +60,48 @@ def test_neighbours_are_as_good_where_limits_never_bind():
     within = pccl.synthesize(parse_topology("switch:4,buffer=1000"), *tasks)
     ends = [[row.finish for row in pccl.each_collective(plan)] for plan in (roomy, within)]
     assert all(now <= before for before, now in zip(*ends, strict=True))
+
+
+@pytest.mark.parametrize("able", ["multicast=yes", "reduce=yes", "multicast=yes,reduce=yes"])
+@pytest.mark.parametrize("size", ["1KiB", "1MiB"])
+def test_a_switch_that_can_do_more_is_never_slower(able, size):
+    plain = pccl.synthesize(parse_topology("switch:4"), pccl.AllReduce(size))
+    plan = pccl.synthesize(parse_topology(f"switch:4,{able}"), pccl.AllReduce(size))
+    assert plan.duration <= plain.duration
+    pccl.verify(plan)
+
+
+def test_messages_pass_through_switches_that_need_not_add():
+    """For next to no data, everybody sends all it has to everybody, and no sum is made on the way."""
+    adds = parse_topology("switch:4,reduce=yes")
+    plan = pccl.synthesize(adds, pccl.AllReduce("1KiB"))
+    assert plan.topology.name == "switch:4, plain switches"
+    assert replace(plan.topology, name="switch:4") == parse_topology("switch:4")
+    assert plan.needs == ()
+    assert "one-shot" in plan.provenance.method
+    # The bound is that for a switch that may add.
+    assert plan.bound.value <= pccl.lower_bound(adds, pccl.AllReduce("1KiB")).value
+
+
+@settings(deadline=None, max_examples=30)
+@given(problems(flags=True))
+def test_the_bound_for_all_that_switches_can_do_holds_where_they_do_nothing(problem):
+    topology, collectives = problem
+    plain = with_switches(topology, multicast=False, reduce=False)
+    bound = pccl.lower_bound(topology, *collectives)
+    assert bound.value <= pccl.synthesize(plain, *collectives, effort="fast").duration
+
+
+def test_ctrl_c_ends_all_searches(monkeypatch):
+    """The second search is not begun where the first was interrupted."""
+    begun = []
+
+    class Interrupted(Fitting):
+        def run(self):
+            begun.append(self.topology.name)
+            return replace(super().run(), interrupted=True)
+
+    monkeypatch.setattr(switches, "Fitting", Interrupted)
+    for name in ("switch:4,reduce=yes", "switch:4,buffer=2"):
+        pccl.synthesize(parse_topology(name), pccl.AllReduce("1KiB"))
+    assert begun == ["switch:4", "switch:4"]

@@ -216,6 +216,10 @@ def test_what_a_text_names():
         ),
         ("mesh:8x8,exclusive=maybe", "exclusive is yes or no, not 'maybe'"),
         ("mesh:8x8,exclusive,exclusive", "given twice"),
+        (
+            "a100:4,nic=50GB/s,nic=20GB/s",
+            "topology 'a100:4,nic=50GB/s,nic=20GB/s': the option 'nic'",
+        ),
         ("switch:8,buffer", "buffer is a positive number of chunks, not ''"),
         ("switch:8,buffer=0", "buffer is a positive number of chunks, not '0'"),
         ("switch:8,npus=8", "'8' does not describe a switch"),

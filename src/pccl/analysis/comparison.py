@@ -230,13 +230,14 @@ def _baseline_row(
 ) -> ComparisonRow:
     """What becomes of a baseline on these networks; one that the runtime is lacking tells why it runs on none."""
     limit = QUICK_TO_SYNTHESIZE if entry.synthesizes else QUICK_TRANSFERS
-    if quick and len(ours.transfers) > limit:
-        reason = f"beyond {limit:,} transfers only on request"
-        return ComparisonRow(entry.name, entry.description, reason=reason)
+    is_beyond = quick and len(ours.transfers) > limit
     ran = []
     reasons = []
     for topology in places:
         try:
+            entry.check(topology, ours.collectives)
+            if is_beyond:
+                raise UnsupportedError(f"beyond {limit:,} transfers only on request")
             found = _fastest(entry, ours, topology)
             _check_confined(found)
             ran.append(found)

@@ -13,6 +13,9 @@ from pccl.collective import Collective
 from pccl.topology.parts import NPU
 from pccl.units import Picoseconds
 
+# To search for a good bound takes about a third of a second; of more collectives that differ, quick ones will do.
+MOST_SEARCHED = 16
+
 
 @dataclass(frozen=True)
 class CollectiveRow:
@@ -29,7 +32,7 @@ class CollectiveRow:
     algorithm_bandwidth, bus_bandwidth
         Until then, in bytes per second, as nccl-tests defines them.
     bound
-        What it takes at least, if it has the network for itself.
+        What it takes at least, however it is cut, if it has the network for itself.
     relayed
         How many of its transfers go to NPUs that do not take part in it.
     """
@@ -57,19 +60,21 @@ def each_collective(algorithm: Algorithm, most: int | None = None) -> tuple[Coll
     topology = algorithm.topology
     t = algorithm.transfers
     of = algorithm.conditions.collective[t.chunk]
+    shown = algorithm.collectives[:most]
+    # Those that are alike, in groups that may differ, mostly take the same; but not always.
+    keys = [(one.kind, one.size, tuple(one.members(topology.npus).tolist())) for one in shown]
+    quick = len(set(keys)) > MOST_SEARCHED
     known: dict[tuple[object, ...], Picoseconds] = {}
     rows = []
-    for number, collective in enumerate(algorithm.collectives[:most]):
+    for number, (key, collective) in enumerate(zip(keys, shown, strict=True)):
         own = np.flatnonzero(of == number)
         # What sends nothing begins and is done at once.
         begin = Picoseconds(t.start[own].min()) if len(own) else Picoseconds(0)
         finish = Picoseconds(t.arrival[own].max(initial=0))
         members = collective.members(topology.npus)
         outside = (topology.kind[t.dst[own]] == NPU) & ~np.isin(t.dst[own], members)
-        # Those that are alike, in groups that may differ, mostly take the same; but not always.
-        key = (collective.kind, collective.size, tuple(members.tolist()))
         if key not in known:
-            known[key] = lower_bound(topology, collective, quick=True).value
+            known[key] = lower_bound(topology, collective.uncut(), quick=quick).value
         rate, bus = bandwidths(collective, len(members), finish)
         relayed = int(np.count_nonzero(outside))
         rows.append(CollectiveRow(collective, begin, finish, rate, bus, known[key], relayed))

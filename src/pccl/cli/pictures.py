@@ -28,7 +28,7 @@ from pccl.reporting.figures import plot as draw
     "pccl plot a2a.pccl --kind utilization --against direct,bruck -o busy.png",
     "pccl plot a2a.pccl --kind timeline --links 20 -o links.pdf",
     "pccl plot ring.pccl --kind ten -o ten.svg",
-    "pccl plot ar.pccl --kind sizes --sizes 1K:64M --effort fast -o sizes.png",
+    "pccl plot ar.pccl --kind sizes --sizes 1K:64M -o sizes.png",
     "pccl plot h100:4 --kind topology -o h100.svg",
     "pccl plot h100:4 --without '24-27:rail*' --kind topology -o damaged.svg",
     then=f"Kinds: {'; '.join(f'{kind.name}, {kind.description}' for kind in FIGURES.values())}. "

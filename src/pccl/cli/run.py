@@ -44,7 +44,10 @@ _MESSAGES = _COLUMNS.index(">messages us")
     "that of the plan.",
     multiple=True,
 )
-@option("--dtype NAME", "Type of the elements. Default: that of the plan; float32 if it has bytes.")
+@option(
+    "--dtype NAME",
+    "Type of the elements. Default: that of the plan; float32 if it has bytes, and so many of them.",
+)
 @option("--op NAME", "What sums are: sum, prod, max, min or avg. Default: sum.", default="sum")
 @option("--in-place", "Input and output in one buffer, where the collective has such a form.")
 @option("--iterations N", "Runs to measure. Default: 5.", type=RUNS, default=5)
@@ -69,7 +72,7 @@ def run(
     from pccl.runtime.measure import Job
 
     algorithm = load(file)
-    name = dtype or _dtype_of(algorithm)
+    name = dtype or _dtype_of(algorithm, size)
     elements = tuple(_elements(algorithm, size, name))
     job = Job(elements, dtype=name.removeprefix("torch."), **options)
     report = PLACES[on].run(algorithm, job)
@@ -86,9 +89,15 @@ def run(
     return 1 if wrong else 0
 
 
-def _dtype_of(algorithm: Algorithm) -> str:
+def _dtype_of(algorithm: Algorithm, sizes: Sequence[str]) -> str:
+    """That of the plan; bytes that make up whole numbers of four may be any type of that width."""
+    from pccl.units import Bytes, parse
+
     planned = algorithm.collectives[0].dtype
-    return "float32" if planned == "uint8" else planned
+    first = [int(parse(Bytes, text, "--size")) for text in sizes]
+    given = first or [int(one.size) for one in algorithm.collectives]
+    is_whole = all(size % 4 == 0 for size in given)
+    return "float32" if planned == "uint8" and is_whole else planned
 
 
 def _elements(algorithm: Algorithm, sizes: Sequence[str], dtype: str) -> Iterator[tuple[int, ...]]:

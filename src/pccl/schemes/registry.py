@@ -136,6 +136,13 @@ class Scheme:
             best = None
         return Tried(best, tried)
 
+    def in_turn(
+        self, topology: Topology, collectives: Sequence[Collective], turn: Sequence[int]
+    ) -> Algorithm:
+        """Run collectives that are cut already, so that links serve them in turn."""
+        laid = lay(self.plan, topology, collectives, turn)
+        return laid.timed(oldest_first_starts, exchanges=self.exchanges)
+
     @property
     def _services(self) -> tuple[Service, ...]:
         # Senders that wait for room at the receiver let old pieces through before new ones, others serve in turn:

@@ -110,18 +110,20 @@ class Laid:
 
 
 def lay(
-    plan: Callable[[Workload], Sends], topology: Topology, collectives: Sequence[Collective]
+    plan: Callable[[Workload], Sends],
+    topology: Topology,
+    collectives: Sequence[Collective],
+    turn: Sequence[int] | None = None,
 ) -> Laid:
-    """Plan each collective by itself."""
+    """Plan each collective by itself; in the list they stand in their own order, or in that of their turns."""
     conditions = compile_conditions(topology, collectives)
     parts = []
-    chunks = 0
     longest = 0.0
-    for collective in collectives:
-        workload = Workload.of(topology, collective)
+    for number in range(len(collectives)) if turn is None else turn:
+        workload = Workload.of(topology, collectives[number])
         part = plan(workload)
-        parts.append(part._replace(chunk=part.chunk + chunks))
-        chunks += len(workload.conditions)
+        first_chunk = int(np.searchsorted(conditions.collective, number))
+        parts.append(part._replace(chunk=part.chunk + first_chunk))
         # At worst, all transfers come one after another.
         longest += workload.link_times[1][part.link].sum(dtype=np.float64)
     if longest > LONGEST:

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,14 @@ from pccl.settings import Settings
 from pccl.synthesis.chunking import cut, pieces_of
 from pccl.synthesis.incumbent import Entry, Log
 from pccl.synthesis.known import Known, Schemes, beats_trees
+from pccl.synthesis.neighbours import (
+    SAME,
+    Class,
+    classes_of,
+    finishes_of,
+    is_better,
+    served_in_turn,
+)
 from pccl.synthesis.problem import Progress
 from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.search import MENDABLE, Search
@@ -105,7 +114,9 @@ class Fitting:
             )
         plan = Plan.of(judged.best, bound)
 
-        def judge(known: Known, _: Algorithm) -> Judgement | None:
+        def judge(known: Known, ours: Algorithm) -> Judgement | None:
+            if len(self.collectives) > 1:
+                return self._of_several(search, known, ours, judged)
             better = None
             for algorithm in self._cuts(known):
                 if judged.is_better(algorithm):
@@ -127,6 +138,8 @@ class Fitting:
         plan = self._suited(search, Plan.of(best, bound), asked)
 
         def judge(known: Known, ours: Algorithm) -> Judgement | None:
+            if len(self.collectives) > 1:
+                return self._of_several(search, known, ours)
             own = self._as_good(search, known, asked)
             if own is not None:
                 return own
@@ -169,7 +182,7 @@ class Fitting:
     def _suitable(self, known: Known, ours: Algorithm, asked: Sequence[Target]) -> Algorithm | None:
         """A scheme that is as good for all runtimes as what was found, or so much faster that it does not matter."""
         best = known.algorithm
-        if len(best.collectives) > 1 or ours.duration > MUCH_FASTER * best.duration:
+        if ours.duration > MUCH_FASTER * best.duration:
             return best
         for algorithm in self._cuts(known):
             if algorithm.duration >= ours.duration:
@@ -185,6 +198,39 @@ class Fitting:
         if self._longest(algorithm, asked) > most:
             return False
         return self._longest(algorithm, asked, quick=False) <= most
+
+    def _of_several(
+        self, search: Search, known: Known, ours: Algorithm, judged: Judged | None = None
+    ) -> Judgement | None:
+        """For several collectives: a scheme if it suits them better than ours, or what then suits them even better.
+
+        That is the scheme with one collective served after another, or what was found with other numbers of chunks. A
+        runtime that is judged for must not take longer for it.
+        """
+        ends = finishes_of(ours)
+        turn = [number for one in self._classes for number in one.members]
+        schemes = [(known.algorithm, known.scheme.name), (known.in_turn(turn), known.scheme.name)]
+        if not any(is_better(finishes_of(one), ends, self._classes) for one, _ in schemes):
+            return None
+        best = None
+        for algorithm, origin in (*schemes, *self._served_in_turn(search)):
+            finishes = finishes_of(algorithm)
+            if not is_better(finishes, ends, self._classes):
+                continue
+            if judged is None or judged.is_as_good(algorithm):
+                ends = finishes
+                best = Judgement(algorithm, origin, int(algorithm.duration))
+        return best
+
+    def _served_in_turn(self, search: Search) -> Iterator[tuple[Algorithm, str]]:
+        """What was found with each number of chunks, with one class of collectives served after another."""
+        for _, schedule in sorted(search.best_of.items()):
+            served = served_in_turn(schedule, self._classes)
+            yield served.algorithm(), str(served.origin)
+
+    @cached_property
+    def _classes(self) -> list[Class]:
+        return classes_of(self.topology, cut(self.collectives, 1))
 
     def _cuts(self, known: Known) -> Iterator[Algorithm]:
         """A scheme, and the same with fewer chunks, as long as it takes hardly longer."""
@@ -439,15 +485,26 @@ class Judged:
 
     def is_better(self, algorithm: Algorithm) -> bool:
         """Whether an algorithm takes less time in the runtime than the best so far; then that is its time."""
-        try:
-            time = int(self.target.time_of(algorithm))
-        except PcclError as error:
-            self.refusal = str(error)
-            return False
-        if self.best is not None and time >= self.time:
+        time = self._time_of(algorithm)
+        if time is None or (self.best is not None and time >= self.time):
             return False
         self.time = time
         return True
+
+    def is_as_good(self, algorithm: Algorithm) -> bool:
+        """Whether it takes no longer there, but for what is the same to all; then that is its time."""
+        time = self._time_of(algorithm)
+        if time is None or time > (1 + SAME) * self.time:
+            return False
+        self.time = time
+        return True
+
+    def _time_of(self, algorithm: Algorithm) -> int | None:
+        try:
+            return int(self.target.time_of(algorithm))
+        except PcclError as error:
+            self.refusal = str(error)
+            return None
 
 
 def with_switches(topology: Topology, multicast: bool, reduce: bool) -> Topology:

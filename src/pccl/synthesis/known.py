@@ -47,6 +47,11 @@ class Known(NamedTuple):
     scheme: Scheme
     algorithm: Algorithm
 
+    def in_turn(self, turn: Sequence[int]) -> Algorithm:
+        """The same, with several collectives served in turn."""
+        made = self.algorithm
+        return self.scheme.in_turn(made.topology, made.collectives, turn)
+
     def with_fewer_chunks(
         self, collectives: Sequence[Collective], most: float
     ) -> Iterator[Algorithm]:
@@ -118,8 +123,8 @@ class Schemes:
         search = self.search
         duration = self.duration
         if len(search.collectives) > 1:
-            # Of several collectives, what takes hardly less may suit them worse.
-            duration = int(duration * (1 - SAME))
+            # Of several collectives, what takes hardly more may suit them better.
+            duration = int(duration * (1 + SAME)) + 1
         search.progress(0, 1, f"as {one.scheme.name}")
         # As many as a baseline may have, so that it finds no more than this.
         most = min(self.left, MOST_TRANSFERS)
@@ -175,10 +180,7 @@ def _may_be(search: Search) -> bool:
     settings = search.settings
     if search.budget.effort.work == 0 or search.budget.over() or search.topology.limited:
         return False
-    if settings.method or settings.order or settings.routes:
-        return False
-    # Schemes serve all collectives alike.
-    return len({one.priority for one in search.collectives}) == 1
+    return not (settings.method or settings.order or settings.routes)
 
 
 def _cuts(

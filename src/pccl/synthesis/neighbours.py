@@ -91,11 +91,13 @@ def is_better(ends: Ints, other_ends: Ints, classes: Sequence[Class]) -> bool:
 
     What has a higher priority counts first; of the same priority, when the last is done, and then how late all are.
     """
+    # Where all are alike, nobody gains by a later end.
+    same = SAME if len(classes) > 1 else 0.0
     for priority in sorted({each.priority for each in classes}, reverse=True):
         numbers = [n for each in classes if each.priority == priority for n in each.members]
         end = int(ends[numbers].max())
         other_end = int(other_ends[numbers].max())
-        if max(end, other_end) > (1 + SAME) * min(end, other_end):
+        if max(end, other_end) > (1 + same) * min(end, other_end):
             return end < other_end
     return lateness(ends, classes) < lateness(other_ends, classes)
 

@@ -98,6 +98,7 @@ def files_in(text: str) -> tuple[list[str], dict[str, Any]] | None:
     True
     """
     text = text.strip()
+    whole = text
     # Commas may be part of a path: only what follows the last of them, and is an option, counts.
     options: dict[str, Any] = {}
     while match := re.search(rf",\s*({'|'.join(_FILE_OPTIONS)})\s*=\s*([^,=]*)$", text):
@@ -105,7 +106,7 @@ def files_in(text: str) -> tuple[list[str], dict[str, Any]] | None:
         option = match[1]
         value = match[2]
         if option in options:
-            raise TopologyError(f"the option {option!r} is given twice")
+            raise TopologyError(f"topology {whole!r}: the option {option!r} is given twice")
         options[option] = _count(value, option, None) if option == "boxes" else value
     paths = [path.strip() for path in text.split(_JOIN)]
     # A known name goes before a file: one that is called ring must not hide the ring.
