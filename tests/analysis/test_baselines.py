@@ -522,6 +522,23 @@ def test_what_cannot_be_reached_is_named(name):
         pccl.baseline("direct", cut_off, pccl.AllToAll(size="4MiB"))
 
 
+def test_collectives_of_several_kinds_go_each_by_its_own_way():
+    """A tensor-parallel All-Reduce beside an All-to-All of experts, which no scheme does both."""
+    box = pccl.topology.parse_topology("a100:1")
+    reduce = pccl.AllReduce("4MiB", group=range(4))
+    exchange = pccl.AllToAll("4MiB", group=range(4, 8))
+    both = pccl.baseline("nccl-each", box, reduce, exchange)
+    pccl.verify(both)
+    ring = pccl.baseline("nccl-ring", box, reduce)
+    direct = pccl.baseline("direct", box, replace(exchange, chunks=1))
+    # They share no link.
+    ends = [row.finish for row in pccl.each_collective(both)]
+    assert ends == [ring.duration, direct.duration]
+    comparison = pccl.compare(pccl.synthesize(box, reduce, exchange))
+    assert comparison.today.name == "nccl-each"
+    assert comparison.ours.duration <= comparison.today.duration
+
+
 def test_baselines_say_what_they_support():
     for entry in pccl.baselines():
         assert entry.description

@@ -17,7 +17,7 @@ from pccl.collective import COLLECTIVES, Collective
 from pccl.errors import FormatError, PcclError
 from pccl.schemes import SCHEMES, Scheme, UnsupportedError
 from pccl.schemes.nccl_graph import graph_schemes
-from pccl.schemes.registry import COPIES, ROOTED, SHARED, check_support
+from pccl.schemes.registry import COPIES, ROOTED, SHARED, check_support, side_by_side
 from pccl.synthesis import synthesize
 from pccl.synthesis.chunking import cut
 from pccl.topology import Topology
@@ -45,13 +45,15 @@ class Baseline:
     kinds
         The collectives that it supports.
     scheme
-        How it is done; None for our own synthesis.
+        How it is done; None for what is made of several, and for our own synthesis.
     needs
         What it asks of groups or networks; empty if any will do.
     today
         The collectives that NCCL runs this way.
     on_request
         Whether a comparison leaves it out unless it is named.
+    synthesizes
+        Whether it searches for an algorithm, which takes longer.
     """
 
     name: str
@@ -61,16 +63,17 @@ class Baseline:
     needs: str = ""
     today: frozenset[str] = frozenset()
     on_request: bool = False
+    synthesizes: bool = False
 
     @property
-    def synthesizes(self) -> bool:
-        """Whether it searches for an algorithm, which takes longer."""
-        return self.scheme is None
+    def mixes(self) -> bool:
+        """Whether each of several collectives goes by a scheme of its own."""
+        return self.scheme is None and not self.synthesizes
 
     @property
     def pipelined(self) -> bool:
         """Whether it chooses a number of chunks by itself where that is left open."""
-        return self.scheme is not None and self.scheme.pipelined
+        return self.mixes if self.scheme is None else self.scheme.pipelined
 
     def check(self, topology: Topology, collectives: Sequence[Collective]) -> None:
         """Refuse collectives of another kind, and switches with limits."""
@@ -79,10 +82,12 @@ class Baseline:
     def run(self, topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
         """Run the collectives this way; raises `UnsupportedError` where that is not possible."""
         self.check(topology, collectives)
-        if self.scheme is None:
+        if self.scheme is not None:
+            algorithm = self.scheme.run(topology, collectives)
+        elif self.synthesizes:
             algorithm = _confined(topology, collectives)
         else:
-            algorithm = self.scheme.run(topology, collectives)
+            algorithm = _each_by_its_best(topology, collectives)
         order = "fifo or oldest first" if self.pipelined else "fifo"
         return replace(algorithm, provenance=Provenance(f"baseline {self.name}, timed by {order}"))
 
@@ -106,13 +111,21 @@ def _of_scheme(scheme: Scheme) -> Baseline:
     return Baseline(*about, today, asked)
 
 
+_ALL_KINDS = frozenset[str]().union(*_TODAY.values())
 _BASELINES = (
+    Baseline(
+        "nccl-each",
+        "each collective by what is quickest for it alone of what NCCL does, all at the same time",
+        _ALL_KINDS,
+        today=_ALL_KINDS,
+    ),
     *map(_of_scheme, SCHEMES),
     Baseline(
         "confined",
         "our synthesis on the devices of each group alone",
         frozenset(COLLECTIVES),
         needs="groups that are connected by themselves",
+        synthesizes=True,
     ),
 )
 
@@ -123,9 +136,9 @@ def baselines() -> tuple[Baseline, ...]:
     Examples
     --------
     >>> [baseline.name for baseline in baselines()]  # doctest: +NORMALIZE_WHITESPACE
-    ['nccl-ring', 'nccl-tree', 'nvls', 'direct', 'direct-ascending', 'ring', 'best-ring', 'one-shot', 'two-shot',
-     'recursive-doubling', 'exchange', 'scattered-exchange', 'halving-doubling', 'double-tree', 'bruck', 'hierarchical',
-     'multitree', 'confined']
+    ['nccl-each', 'nccl-ring', 'nccl-tree', 'nvls', 'direct', 'direct-ascending', 'ring', 'best-ring', 'one-shot',
+     'two-shot', 'recursive-doubling', 'exchange', 'scattered-exchange', 'halving-doubling', 'double-tree', 'bruck',
+     'hierarchical', 'multitree', 'confined']
     >>> [baseline.needs for baseline in baselines() if baseline.name == "halving-doubling"]
     ['a power of two NPUs per group']
     """
@@ -178,6 +191,44 @@ def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorit
     Algorithm(all-gather on mesh:4x4: 240 transfers, 300.47 us)
     """
     return find_baseline(name).run(topology, collectives)
+
+
+def _each_by_its_best(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
+    """Each collective by the scheme of NCCL that is quickest for it alone; then all contend for the links."""
+    known: dict[tuple[object, ...], tuple[Scheme, int | None]] = {}
+    schemes = []
+    parts = []
+    for one in collectives:
+        # Groups that are alike mostly do best in the same way.
+        key = (one.kind, one.size, one.chunks, len(one.members(topology.npus)))
+        if key not in known:
+            known[key] = _quickest_of_nccl(topology, one)
+        scheme, pieces = known[key]
+        schemes.append(scheme)
+        parts.append(replace(one, chunks=pieces))
+    return side_by_side(schemes, topology, parts)
+
+
+def _quickest_of_nccl(topology: Topology, collective: Collective) -> tuple[Scheme, int | None]:
+    """What NCCL does for a collective that takes least time, and into how many chunks it cuts the data."""
+    found = []
+    problem: PcclError | None = None
+    for scheme in SCHEMES:
+        if collective.kind not in _TODAY.get(scheme.name, ()):
+            continue
+        asked = collective
+        if not scheme.pipelined and collective.chunks is None:
+            asked = replace(collective, chunks=1)
+        try:
+            algorithm = scheme.run(topology, [asked])
+        except PcclError as error:
+            problem = error
+            continue
+        found.append((int(algorithm.duration), scheme, algorithm.collectives[0].chunks))
+    if not found:
+        raise problem or UnsupportedError(f"NCCL has no algorithm for {collective.kind}")
+    _, scheme, pieces = min(found, key=lambda one: one[0])
+    return scheme, pieces
 
 
 def _alone(topology: Topology, collective: Collective) -> Algorithm:

@@ -218,7 +218,9 @@ def _is_of_interest(entry: Baseline, ours: Algorithm) -> bool:
     is_ours = entry.synthesizes and all(
         len(one.members(npus)) == len(npus) for one in ours.collectives
     )
-    return not entry.on_request and not is_ours
+    # And of one kind of collective alone, all go by one scheme anyway.
+    is_one = entry.mixes and len({one.kind for one in ours.collectives}) < 2
+    return not (entry.on_request or is_ours or is_one)
 
 
 def _baseline_row(

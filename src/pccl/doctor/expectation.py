@@ -151,7 +151,7 @@ def best_of_nccl(topology: Topology, collective: Collective) -> Algorithm:
     found = []
     problem: PcclError | None = None
     for entry in baselines():
-        if collective.kind not in entry.today:
+        if entry.mixes or collective.kind not in entry.today:
             continue
         try:
             # What chooses by itself into how many chunks to cut is left to do so.

@@ -115,7 +115,7 @@ class Scheme:
             if self.pipelined:
                 cut = [one if one.chunks else replace(one, chunks=pieces) for one in collectives]
             is_cut = not self.pipelined or all(one.chunks for one in collectives)
-            laid = lay(self.plan, topology, cut)
+            laid = lay([self.plan] * len(cut), topology, cut)
             tried += len(laid)
             if laid.least(any_cut=not is_cut) >= duration:
                 break
@@ -140,7 +140,7 @@ class Scheme:
         self, topology: Topology, collectives: Sequence[Collective], turn: Sequence[int]
     ) -> Algorithm:
         """Run collectives that are cut already, so that links serve them in turn."""
-        laid = lay(self.plan, topology, collectives, turn)
+        laid = lay([self.plan] * len(collectives), topology, collectives, turn)
         return laid.timed(oldest_first_starts, exchanges=self.exchanges)
 
     @property
@@ -151,6 +151,14 @@ class Scheme:
         if self.pipelined or self.exchanges:
             return (first_come_starts, oldest_first_starts)
         return (first_come_starts,)
+
+
+def side_by_side(
+    schemes: Sequence[Scheme], topology: Topology, collectives: Sequence[Collective]
+) -> Algorithm:
+    """Run collectives that are cut already at the same time, each by a scheme of its own that exchanges no sums."""
+    laid = lay([scheme.plan for scheme in schemes], topology, collectives)
+    return laid.timed(first_come_starts, oldest_first_starts)
 
 
 def check_support(

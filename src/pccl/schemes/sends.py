@@ -110,18 +110,18 @@ class Laid:
 
 
 def lay(
-    plan: Callable[[Workload], Sends],
+    plans: Sequence[Callable[[Workload], Sends]],
     topology: Topology,
     collectives: Sequence[Collective],
     turn: Sequence[int] | None = None,
 ) -> Laid:
-    """Plan each collective by itself; in the list they stand in their own order, or in that of their turns."""
+    """Plan each collective by its plan; in the list they stand in their own order, or in that of their turns."""
     conditions = compile_conditions(topology, collectives)
     parts = []
     longest = 0.0
     for number in range(len(collectives)) if turn is None else turn:
         workload = Workload.of(topology, collectives[number])
-        part = plan(workload)
+        part = plans[number](workload)
         first_chunk = int(np.searchsorted(conditions.collective, number))
         parts.append(part._replace(chunk=part.chunk + first_chunk))
         # At worst, all transfers come one after another.

@@ -43,7 +43,9 @@ def draw(
     names = style.listed(against)
     kinds = {collective.kind for collective in collectives}
     if not names:
-        names = [entry.name for entry in baselines() if kinds <= entry.today]
+        # What people have today; of one kind of collective, all go by one scheme.
+        today = [entry for entry in baselines() if kinds <= entry.today]
+        names = [entry.name for entry in today if len(kinds) > 1 or not entry.mixes]
     elif len(set(names)) < len(names):
         raise PcclError(f"a baseline is named twice: {', '.join(names)}")
     comparisons = sweep(
