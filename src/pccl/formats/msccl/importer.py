@@ -250,7 +250,7 @@ def _adds(draft: Algorithm) -> list[bool]:
             trouble = "would add them"
         if trouble:
             if topology.is_switch(device):
-                trouble += "; import it on the topology with its switches unrolled (--unroll)"
+                trouble += "; import it on the network with plain switches, or unrolled (--unroll)"
             raise FormatError(
                 f"chunk {chunk}: partial sums meet in {topology.device_text(device)}, which {trouble}"
             )
