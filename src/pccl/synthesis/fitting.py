@@ -175,7 +175,10 @@ class Fitting:
         for _, schedule in sorted(search.best_of.items()):
             if schedule.duration <= known.algorithm.duration:
                 algorithm = schedule.algorithm()
-                if self._is_taken(algorithm, asked, ALLOWED * schedule.duration):
+                # What needs switches to multiply or add, as the scheme then does, is taken by none of them anyway.
+                if known.algorithm.needs or self._is_taken(
+                    algorithm, asked, ALLOWED * schedule.duration
+                ):
                     return Judgement(algorithm, str(schedule.origin), schedule.duration)
         return None
 
