@@ -140,7 +140,7 @@ class Fitting:
         def judge(known: Known, ours: Algorithm) -> Judgement | None:
             if len(self.collectives) > 1:
                 return self._of_several(search, known, ours)
-            own = self._as_good(search, known, asked)
+            own = self._as_good(search, known, ours, asked)
             if own is not None:
                 return own
             found = self._suitable(known, ours, asked)
@@ -167,18 +167,20 @@ class Fitting:
                 suited = replace(best, algorithm=other.algorithm, origin=origin)
         return suited
 
-    def _as_good(self, search: Search, known: Known, asked: Sequence[Target]) -> Judgement | None:
+    def _as_good(
+        self, search: Search, known: Known, ours: Algorithm, asked: Sequence[Target]
+    ) -> Judgement | None:
         """What was found with more chunks than the best, if it is as fast as a scheme and suits all runtimes.
 
         It was given up for fewer chunks, before anybody knew that a scheme is faster than these.
         """
+        # What needs switches to multiply or add is taken by no runtime, neither the scheme nor the best so far.
+        is_taken_by_none = bool(known.algorithm.needs and ours.needs)
         for _, schedule in sorted(search.best_of.items()):
             if schedule.duration <= known.algorithm.duration:
                 algorithm = schedule.algorithm()
-                # What needs switches to multiply or add, as the scheme then does, is taken by none of them anyway.
-                if known.algorithm.needs or self._is_taken(
-                    algorithm, asked, ALLOWED * schedule.duration
-                ):
+                most = ALLOWED * schedule.duration
+                if is_taken_by_none or self._is_taken(algorithm, asked, most):
                     return Judgement(algorithm, str(schedule.origin), schedule.duration)
         return None
 
