@@ -124,3 +124,17 @@ def test_wrong_questions_get_one_line():
     assert "describe all-gather and all-reduce in a spec file" in refused(
         "compare", "-t", "ring:4", "-c", "all-gather", "-c", "all-reduce", "-s", "4MiB"
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (("--chunks", "1"), "its number of chunks is given"),
+        (("--effort", "fast"), "effort fast is one pass"),
+    ],
+)
+def test_why_ours_may_be_slower_is_said(asked, reason):
+    task = ("compare", "-t", "switch:4", "-c", "all-reduce", "-s", "16MiB")
+    said = f"\nours is slower than it might be: {reason}"
+    assert said in run(*task, *asked).stdout
+    assert "slower than it might be" not in run(*task).stdout

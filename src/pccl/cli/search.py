@@ -191,6 +191,9 @@ def compare(
             size = comparison.algorithm.collectives[0].size
             ours = f"ours is {today.speedup:.2f}x as fast"
             click.echo(f"* what you have today at {size}: {today.name}; {ours}")
+    if any(_is_slower(comparison) for comparison in comparisons):
+        for reason in _why_slower(task):
+            click.echo(f"ours is slower than it might be: {reason}")
     # Which need what may differ from size to size.
     marked = dict.fromkeys((row.needs, row.name) for _, row in rows if row.needs)
     for needs in dict.fromkeys(needs for needs, _ in marked):
@@ -200,6 +203,23 @@ def compare(
     for reason in dict.fromkeys(left_out.values()):
         names = ", ".join(name for name, why in left_out.items() if why == reason)
         click.echo(f"left out: {names} ({reason})")
+
+
+def _is_slower(comparison: Comparison) -> bool:
+    best = comparison.best_baseline
+    return best is not None and (best.duration or 0) < (comparison.ours.duration or 0)
+
+
+def _why_slower(task: Spec) -> list[str]:
+    """What was asked for that may make a plan slower than a baseline."""
+    reasons = []
+    if any(one.chunks is not None for one in task.collectives):
+        reasons.append("its number of chunks is given; left open, it is searched for")
+    if task.settings.effort == "fast":
+        reasons.append("effort fast is one pass, and tries no known schemes")
+    if task.settings.time_limit is not None:
+        reasons.append("its search had a time limit")
+    return reasons
 
 
 def _compared(task: Spec, others: Sequence[Baseline]) -> Comparison:
