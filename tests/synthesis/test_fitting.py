@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import pccl
@@ -208,3 +209,23 @@ def test_a_time_limit_leaves_time_for_schemes(target):
     boxes = pccl.topology.parse_topology("h100:2")
     plan = pccl.synthesize(boxes, pccl.AllReduce("1KiB"), target=target, time_limit=4)
     assert "exchange" in plan.provenance.method
+
+
+def take_trees(algorithm: pccl.Algorithm, quick: bool = False) -> pccl.units.Picoseconds:
+    """A runtime that takes no sums that are exchanged: along a tree, each NPU but one sends one sum of a chunk."""
+    sums = np.bincount(algorithm.transfers.chunk[algorithm.transfers.reduce])
+    if sums.max(initial=0) > 2 * (algorithm.topology.num_npus - 1):
+        raise pccl.PcclError("sums are exchanged")
+    return lowered_time(algorithm)
+
+
+def test_where_no_exchange_is_taken_the_search_goes_on(monkeypatch) -> None:
+    """It ends at once where an exchange will be quicker than all trees; but then that has to be taken."""
+    trees = replace(TARGETS["torch"], fit=f"{__name__}:take_trees")
+    monkeypatch.setitem(TARGETS, "torch", trees)
+    task = (parse_topology("h100:2"), pccl.AllReduce("1KiB"))
+    found = pccl.synthesize(*task, target="torch")
+    monkeypatch.setattr(fitting, "beats_trees", lambda _: False)
+    assert found.duration == pccl.synthesize(*task, target="torch").duration
+    monkeypatch.undo()
+    assert pccl.synthesize(*task, target="torch").duration < found.duration

@@ -24,7 +24,7 @@ from pccl.errors import InfeasibleError, PcclError
 from pccl.settings import Settings
 from pccl.synthesis.chunking import cut, pieces_of
 from pccl.synthesis.incumbent import Entry, Log
-from pccl.synthesis.known import Known, Schemes, beats_trees
+from pccl.synthesis.known import Known, Schemes, beats_trees, keeps_to_itself, relays_of
 from pccl.synthesis.neighbours import (
     SAME,
     Class,
@@ -75,6 +75,8 @@ class Fitting:
     log: Log | None
     begin: float = field(init=False)
     interrupted: bool = False  # by the user
+    expects_exchange: bool = True  # whether a search may leave it to schemes to exchange sums
+    is_let_down: bool = False  # whether it did, and none was taken
     known_times: list[Answer] = field(default_factory=list)  # what runtimes have said
 
     def __post_init__(self) -> None:
@@ -82,16 +84,23 @@ class Fitting:
 
     def run(self) -> Plan:
         """The best plan for the runtime that is named, or for all of them, with a bound for any number of chunks."""
-        target = self.settings.target
-        plan = self._for_all() if target is None else self._for_one(TARGETS[target])
+        plan = self._plan()
+        if self.is_let_down:
+            # Some runtime has no room for the exchange.
+            self.expects_exchange = False
+            plan = self._plan()
         return replace(plan, interrupted=self.interrupted)
+
+    def _plan(self) -> Plan:
+        target = self.settings.target
+        return self._for_all() if target is None else self._for_one(TARGETS[target])
 
     # --- one runtime --------------------------------------------------------------------------------------------------
 
     def _for_one(self, target: Target) -> Plan:
         able = with_switches(self.topology, target.multicast, target.reduce)
         search = self._search(able, self.collectives)
-        search.is_beaten = beats_trees(search)
+        search.is_beaten = self.expects_exchange and beats_trees(search)
         judged = Judged(target)
         judged.add(search.run())
         bound = search.proven_bound()
@@ -131,7 +140,7 @@ class Fitting:
 
     def _for_all(self) -> Plan:
         search = self._search(self.topology, self.collectives)
-        search.is_beaten = beats_trees(search)
+        search.is_beaten = self.expects_exchange and beats_trees(search)
         best = search.run()
         bound = search.proven_bound()
         asked = [target for target in TARGETS.values() if target.limited]
@@ -180,6 +189,8 @@ class Fitting:
             if schedule.duration <= known.algorithm.duration:
                 algorithm = schedule.algorithm()
                 most = ALLOWED * schedule.duration
+                if not _may_relay(search, algorithm, ours):
+                    continue
                 if is_taken_by_none or self._is_taken(algorithm, asked, most):
                     return Judgement(algorithm, str(schedule.origin), schedule.duration)
         return None
@@ -222,6 +233,8 @@ class Fitting:
             finishes = finishes_of(algorithm)
             if not is_better(finishes, ends, self._classes):
                 continue
+            if not _may_relay(search, algorithm, ours):
+                continue
             if judged is None or judged.is_as_good(algorithm):
                 ends = finishes
                 best = Judgement(algorithm, origin, int(algorithm.duration))
@@ -255,6 +268,7 @@ class Fitting:
         search.budget.stopped = False
         schemes = Schemes.of(search, plan.bound, duration)
         tried = None
+        before = plan
         try:
             # With as many chunks as the best of them has, another may be better still.
             while tried != plan.algorithm.collectives:
@@ -269,6 +283,7 @@ class Fitting:
             search.budget.interrupted = True
             search.incumbent.tell(interrupted=True)
         self.interrupted |= search.budget.interrupted
+        self.is_let_down = search.is_beaten and plan is before and not search.budget.over()
         return plan
 
     def _tell(self, plan: Plan) -> None:
@@ -510,6 +525,12 @@ class Judged:
         except PcclError as error:
             self.refusal = str(error)
             return None
+
+
+def _may_relay(search: Search, algorithm: Algorithm, ours: Algorithm) -> bool:
+    """Whether no outsiders relay that did not before, unless that is worth it."""
+    more = set(relays_of(algorithm)) - set(relays_of(ours))
+    return not more or keeps_to_itself(search, algorithm, int(ours.duration))
 
 
 def with_switches(topology: Topology, multicast: bool, reduce: bool) -> Topology:

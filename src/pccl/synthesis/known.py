@@ -101,7 +101,7 @@ class Schemes:
             if not self._is_new(one):
                 continue
             algorithm = self._run(one)
-            if algorithm is not None and _keeps_to_itself(search, algorithm, self.duration):
+            if algorithm is not None and keeps_to_itself(search, algorithm, self.duration):
                 yield Known(one.scheme, algorithm)
 
     def _with_more_chunks(self, bound: Bound) -> Iterator[Try]:
@@ -197,7 +197,7 @@ def _cuts(
     return list(dict.fromkeys(cuts))
 
 
-def _keeps_to_itself(search: Search, algorithm: Algorithm, best: int) -> bool:
+def keeps_to_itself(search: Search, algorithm: Algorithm, best: int) -> bool:
     """Whether no outsiders relay for others, unless they may and that is worth it."""
     relaying = relays_of(algorithm)
     confined = any(search.collectives[number].confined for number in relaying)
