@@ -113,13 +113,13 @@ def _of_scheme(scheme: Scheme) -> Baseline:
 
 _ALL_KINDS = frozenset[str]().union(*_TODAY.values())
 _BASELINES = (
+    *map(_of_scheme, SCHEMES),
     Baseline(
         "nccl-each",
         "each collective by what is quickest for it alone of what NCCL does, all at the same time",
         _ALL_KINDS,
         today=_ALL_KINDS,
     ),
-    *map(_of_scheme, SCHEMES),
     Baseline(
         "confined",
         "our synthesis on the devices of each group alone",
@@ -136,9 +136,9 @@ def baselines() -> tuple[Baseline, ...]:
     Examples
     --------
     >>> [baseline.name for baseline in baselines()]  # doctest: +NORMALIZE_WHITESPACE
-    ['nccl-each', 'nccl-ring', 'nccl-tree', 'nvls', 'direct', 'direct-ascending', 'ring', 'best-ring', 'one-shot',
-     'two-shot', 'recursive-doubling', 'exchange', 'scattered-exchange', 'halving-doubling', 'double-tree', 'bruck',
-     'hierarchical', 'multitree', 'confined']
+    ['nccl-ring', 'nccl-tree', 'nvls', 'direct', 'direct-ascending', 'ring', 'best-ring', 'one-shot', 'two-shot',
+     'recursive-doubling', 'exchange', 'scattered-exchange', 'halving-doubling', 'double-tree', 'bruck', 'hierarchical',
+     'multitree', 'nccl-each', 'confined']
     >>> [baseline.needs for baseline in baselines() if baseline.name == "halving-doubling"]
     ['a power of two NPUs per group']
     """
