@@ -195,9 +195,9 @@ def baseline(name: str, topology: Topology, *collectives: Collective) -> Algorit
 
 def _each_by_its_best(topology: Topology, collectives: Sequence[Collective]) -> Algorithm:
     """Each collective by the scheme of NCCL that is quickest for it alone; then all contend for the links."""
-    known: dict[tuple[object, ...], tuple[Scheme, int | None]] = {}
+    known: dict[tuple[object, ...], tuple[Scheme, int]] = {}
     schemes = []
-    parts = []
+    parts: list[Collective] = []
     for one in collectives:
         # Groups that are alike mostly do best in the same way.
         key = (one.kind, one.size, one.chunks, len(one.members(topology.npus)))
@@ -205,28 +205,29 @@ def _each_by_its_best(topology: Topology, collectives: Sequence[Collective]) -> 
             known[key] = _quickest_of_nccl(topology, one)
         scheme, pieces = known[key]
         schemes.append(scheme)
-        parts.append(replace(one, chunks=pieces))
+        parts += cut([one], pieces)
     return side_by_side(schemes, topology, parts)
 
 
-def _quickest_of_nccl(topology: Topology, collective: Collective) -> tuple[Scheme, int | None]:
+def _quickest_of_nccl(topology: Topology, collective: Collective) -> tuple[Scheme, int]:
     """What NCCL does for a collective that takes least time, and into how many chunks it cuts the data."""
     found = []
     problem: PcclError | None = None
     for scheme in SCHEMES:
         if collective.kind not in _TODAY.get(scheme.name, ()):
             continue
-        asked = collective
-        if not scheme.pipelined and collective.chunks is None:
-            asked = replace(collective, chunks=1)
+        asked = [collective] if scheme.pipelined else cut([collective], 1)
         try:
-            algorithm = scheme.run(topology, [asked])
+            algorithm = scheme.run(topology, asked)
+        except UnsupportedError as error:
+            problem = UnsupportedError(error.reason, "nccl-each")
+            continue
         except PcclError as error:
             problem = error
             continue
-        found.append((int(algorithm.duration), scheme, algorithm.collectives[0].chunks))
+        found.append((int(algorithm.duration), scheme, algorithm.collectives[0].pieces))
     if not found:
-        raise problem or UnsupportedError(f"NCCL has no algorithm for {collective.kind}")
+        raise problem or UnsupportedError(f"does not support {collective.kind}", "nccl-each")
     _, scheme, pieces = min(found, key=lambda one: one[0])
     return scheme, pieces
 
