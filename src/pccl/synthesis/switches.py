@@ -26,7 +26,7 @@ from pccl.settings import Settings
 from pccl.synthesis.budget import effort_of
 from pccl.synthesis.fitting import Fitting, Plan, with_switches
 from pccl.synthesis.incumbent import Log
-from pccl.synthesis.neighbours import SAME, classes_of, finishes_of, is_better
+from pccl.synthesis.neighbours import classes_of, finishes_of, is_better
 from pccl.synthesis.problem import Progress
 from pccl.targets import TARGETS
 from pccl.topology import Topology
@@ -143,11 +143,9 @@ class _Task:
         return replace(plan, interrupted=other.interrupted)
 
     def _is_better(self, one: Algorithm, other: Algorithm) -> bool:
-        """Whether a plan takes less time, or as much and is done with each of several collectives earlier."""
-        time_of_one = self._time(one)
-        time_of_other = self._time(other)
-        if len(self.collectives) < 2 or not math.isclose(time_of_one, time_of_other, rel_tol=SAME):
-            return time_of_one < time_of_other
+        """Whether a plan takes less time, or suits several collectives better."""
+        if len(self.collectives) < 2 or self.settings.target is not None:
+            return self._time(one) < self._time(other)
         classes = classes_of(one.topology, one.collectives)
         return is_better(finishes_of(one), finishes_of(other), classes)
 
