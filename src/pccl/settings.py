@@ -67,7 +67,9 @@ class Settings:
         must_be="a whole number from 0 on",
     )
     method: str | None = _setting(
-        None, "One method only: earliest-arrival (the paper's), price-guided, flooding or joint."
+        None,
+        "One method only: earliest-arrival (the paper's), price-guided, flooding, joint, direct, or mirrored (an "
+        "All-Reduce without switches).",
     )
     order: str | None = _setting(
         None,

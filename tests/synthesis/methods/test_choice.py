@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 import pccl
@@ -45,3 +47,8 @@ def test_what_cannot_be_chosen():
         Choice(METHODS, Settings(method="flooding", routes="any"))
     with pytest.raises(pccl.PcclError, match="there is no order 'alphabetical'"):
         Choice(METHODS, Settings(order="alphabetical"))
+
+
+def test_the_help_names_all_methods():
+    (about,) = (one.metadata["help"] for one in fields(Settings) if one.name == "method")
+    assert all(name in about for name in METHODS)
