@@ -14,7 +14,9 @@ from pccl.formats.lowering import lowered_time
 from pccl.schemes import SCHEMES
 from pccl.settings import Settings
 from pccl.synthesis import fitting
+from pccl.synthesis.fitting import Fitting
 from pccl.synthesis.known import Known
+from pccl.synthesis.search import Search
 from pccl.targets import TARGETS, Target
 from pccl.topology import Link, Switch, Topology, parse_topology
 
@@ -191,16 +193,42 @@ def test_more_chunks_of_ours_before_a_scheme() -> None:
     assert found.provenance.method.partition(": ")[2] not in {scheme.name for scheme in SCHEMES}
 
 
-def test_who_has_had_enough_gets_what_there_is(monkeypatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+def enough(*_: object, **__: object) -> None:
+    """What Ctrl-C does."""
+    raise KeyboardInterrupt
 
+
+@pytest.mark.parametrize(
+    ("what", "name"), [(Search, "proven_bound"), (Fitting, "_suited"), (Fitting, "_or_known")]
+)
+def test_who_has_had_enough_gets_what_there_is(monkeypatch, what, name) -> None:
+    """Whatever is going on, once there is a plan."""
+    monkeypatch.setattr(what, name, enough)
+    entries = []
+    plan = pccl.synthesize(parse_topology("ring:4"), pccl.AllReduce("64KiB"), log=entries.append)
+    pccl.verify(plan)
+    assert [entry.interrupted for entry in entries[-2:]] == [False, True]
+    assert entries[-1].best == plan.duration
+
+
+def test_who_has_had_enough_of_a_search_for_a_runtime(monkeypatch) -> None:
+    monkeypatch.setattr(Search, "proven_bound", enough)
+    task = (parse_topology("ring:4"), pccl.AllGather("64KiB", chunks=1))
+    pccl.verify(pccl.synthesize(*task, target="msccl"))
+    # Nobody knows of a plan that there is room for.
+    monkeypatch.setitem(TARGETS, "msccl", replace(TARGETS["msccl"], fit=f"{__name__}:enough"))
+    with pytest.raises(KeyboardInterrupt):
+        pccl.synthesize(*task, target="msccl")
+
+
+def test_a_second_search_that_is_interrupted_ends_all(monkeypatch) -> None:
     tried = searches(parse_topology("ring:4"), pccl.Broadcast("16MiB"))
     search = tried._search(tried.topology, tried.collectives)
     best = search.run()
-    monkeypatch.setattr(tried, "_searched", interrupted)
-    assert tried._near(search, 4, 2 * best.duration) is None
-    assert search.budget.over()
+    monkeypatch.setattr(Search, "_be_good_neighbours", enough)
+    with pytest.raises(KeyboardInterrupt):
+        tried._near(search, 4, 2 * best.duration)
+    assert tried.interrupted
 
 
 @pytest.mark.parametrize("target", [None, "torch", "mscclpp"])

@@ -10,10 +10,13 @@ import pytest
 
 import pccl
 from pccl.network import calendar
+from pccl.settings import Settings
 from pccl.synthesis import budget, search
+from pccl.synthesis.budget import Enough
 from pccl.synthesis.improve import Improvement, retime
 from pccl.synthesis.methods import METHODS, EarliestArrival, PriceGuided
 from pccl.synthesis.problem import Problem
+from pccl.synthesis.search import Search
 from pccl.topology import parse_topology
 from tests.synthesis.posing import pose
 
@@ -222,6 +225,24 @@ def test_what_was_found_so_far_survives_ctrl_c(monkeypatch):
     found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 8))
     assert len(calls) >= 2
     pccl.verify(found)
+
+
+def test_ctrl_c_in_one_of_two_attempts_counts():
+    """The other is stopped by it, which is no reason to go on."""
+    searching = Search.of(
+        MESH, [pccl.AllGather("64kB", chunks=1)], Settings(), lambda *_: None, None
+    )
+    searching.run()
+
+    def stopped_by(reason):
+        def attempt():
+            raise reason
+
+        return attempt
+
+    for attempts in ([KeyboardInterrupt, Enough], [Enough, KeyboardInterrupt]):
+        _, stop = searching._run([stopped_by(reason) for reason in attempts])
+        assert isinstance(stop, KeyboardInterrupt)
 
 
 def test_ctrl_c_before_anything_was_found(monkeypatch):

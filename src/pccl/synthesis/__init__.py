@@ -3,6 +3,7 @@
 synthesize   synthesize(): the public entry
 switches     plans where switches hold few chunks, or can do more than pass them on
 fitting      plans that runtimes can take
+judging      what plans are judged by
 known        schemes that others run, where they are faster
 search       phases over a budget and the best so far
 incumbent    the best so far, and the log

@@ -13,26 +13,27 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from pccl.algorithm import Algorithm, Bound
+from pccl.algorithm import Algorithm
 from pccl.bounds import lower_bound
 from pccl.collective import Collective
 from pccl.errors import InfeasibleError, PcclError
 from pccl.settings import Settings
 from pccl.synthesis.chunking import cut, pieces_of
 from pccl.synthesis.incumbent import Entry, Log
-from pccl.synthesis.known import Known, Schemes, beats_trees, keeps_to_itself, relays_of
-from pccl.synthesis.neighbours import (
-    SAME,
-    Class,
-    classes_of,
-    finishes_of,
-    is_better,
-    served_in_turn,
+from pccl.synthesis.judging import (
+    KEPT,
+    TOLERATED,
+    Alternative,
+    Answer,
+    Judged,
+    Judgement,
+    Plan,
 )
+from pccl.synthesis.known import Known, Schemes, beats_trees, may_relay
+from pccl.synthesis.neighbours import Class, classes_of, finishes_of, is_better, served_in_turn
 from pccl.synthesis.problem import Progress
 from pccl.synthesis.schedule import Schedule
 from pccl.synthesis.search import MENDABLE, Search
@@ -40,10 +41,6 @@ from pccl.targets import TARGETS, Target
 from pccl.topology import Topology
 from pccl.topology.parts import SWITCH
 
-# Messages may take so many times as long as planned before fewer chunks are tried.
-KEPT = 1.02
-# A plan that suits all runtimes may take so many times as long as the best.
-TOLERATED = 1.05
 # What is as fast as a scheme may take so many times as long in a runtime as planned; export says so from there on.
 ALLOWED = 1.1
 # A scheme that is so many times as fast is taken even if some runtime cannot take it.
@@ -74,7 +71,9 @@ class Fitting:
     progress: Progress
     log: Log | None
     begin: float = field(init=False)
-    interrupted: bool = False  # by the user
+    so_far: Plan | None = None  # what to return where the user has had enough
+    interrupted: bool = False  # whether he has
+    first_pass: float = 0.0  # seconds until there was any schedule
     expects_exchange: bool = True  # whether a search may leave it to schemes to exchange sums
     is_let_down: bool = False  # whether it did, and none was taken
     known_times: list[Answer] = field(default_factory=list)  # what runtimes have said
@@ -84,12 +83,18 @@ class Fitting:
 
     def run(self) -> Plan:
         """The best plan for the runtime that is named, or for all of them, with a bound for any number of chunks."""
-        plan = self._plan()
-        if self.is_let_down:
-            # Some runtime has no room for the exchange.
-            self.expects_exchange = False
+        try:
             plan = self._plan()
-        return replace(plan, interrupted=self.interrupted)
+            if self.is_let_down:
+                # Some runtime has no room for the exchange.
+                self.expects_exchange = False
+                plan = self._plan()
+        except KeyboardInterrupt:
+            if self.so_far is None:
+                raise
+            self.interrupted = True
+            plan = self.so_far
+        return replace(plan, interrupted=self.interrupted, first_pass=self.first_pass)
 
     def _plan(self) -> Plan:
         target = self.settings.target
@@ -102,7 +107,9 @@ class Fitting:
         search = self._search(able, self.collectives)
         search.is_beaten = self.expects_exchange and beats_trees(search)
         judged = Judged(target)
-        judged.add(search.run())
+        judged.add(self._run(search))
+        if judged.best is not None:
+            self._keep(Plan.of(judged.best, search.incumbent.bound))
         bound = search.proven_bound()
         if not judged.content:
             # What was found on the way to the best, with fewer and fewer chunks.
@@ -111,17 +118,21 @@ class Fitting:
                 if judged.content:
                     break
             opening = judged.best
-            if opening not in (None, search.incumbent.best) and not search.budget.over():
-                judged.add(self._improved(able, opening))
+            if opening is not None:
+                self._keep(Plan.of(opening, bound))
+                if opening is not search.incumbent.best and not search.budget.over():
+                    judged.add(self._improved(able, opening))
         if judged.best is None:
+            if self.interrupted:
+                raise KeyboardInterrupt
             # Whoever passes on the least has the least to do.
             settings = replace(self.settings, routes="minimal")
-            judged.add(self._search(able, cut(self.collectives, 1), settings).run())
+            judged.add(self._run(self._search(able, cut(self.collectives, 1), settings)))
         if judged.best is None:
             raise InfeasibleError(
                 f"no plan was found that {target.name} can take: {judged.refusal}"
             )
-        plan = Plan.of(judged.best, bound)
+        plan = self._keep(Plan.of(judged.best, bound))
 
         def judge(known: Known, ours: Algorithm) -> Judgement | None:
             if len(self.collectives) > 1:
@@ -141,10 +152,11 @@ class Fitting:
     def _for_all(self) -> Plan:
         search = self._search(self.topology, self.collectives)
         search.is_beaten = self.expects_exchange and beats_trees(search)
-        best = search.run()
-        bound = search.proven_bound()
+        best = self._run(search)
+        self._keep(Plan.of(best, search.incumbent.bound))
+        plan = self._keep(Plan.of(best, search.proven_bound()))
         asked = [target for target in TARGETS.values() if target.limited]
-        plan = self._suited(search, Plan.of(best, bound), asked)
+        plan = self._keep(self._suited(search, plan, asked))
 
         def judge(known: Known, ours: Algorithm) -> Judgement | None:
             if len(self.collectives) > 1:
@@ -189,7 +201,7 @@ class Fitting:
             if schedule.duration <= known.algorithm.duration:
                 algorithm = schedule.algorithm()
                 most = ALLOWED * schedule.duration
-                if not _may_relay(search, algorithm, ours):
+                if not may_relay(search, algorithm, ours, int(ours.duration)):
                     continue
                 if is_taken_by_none or self._is_taken(algorithm, asked, most):
                     return Judgement(algorithm, str(schedule.origin), schedule.duration)
@@ -233,7 +245,7 @@ class Fitting:
             finishes = finishes_of(algorithm)
             if not is_better(finishes, ends, self._classes):
                 continue
-            if not _may_relay(search, algorithm, ours):
+            if not may_relay(search, algorithm, ours, int(ours.duration)):
                 continue
             if judged is None or judged.is_as_good(algorithm):
                 ends = finishes
@@ -262,28 +274,29 @@ class Fitting:
         duration: int,
         judge: Callable[[Known, Algorithm], Judgement | None],
     ) -> Plan:
-        """The plan, which takes so long, or a known scheme that is judged to be better; on Ctrl-C no more are tried."""
+        """The plan, which takes so long, or a known scheme that is judged to be better."""
         # They get the time that searches have left.
         search.budget.deadline = self._deadline
         search.budget.stopped = False
         schemes = Schemes.of(search, plan.bound, duration)
         tried = None
         before = plan
-        try:
-            # With as many chunks as the best of them has, another may be better still.
-            while tried != plan.algorithm.collectives:
-                tried = plan.algorithm.collectives
-                for known in schemes.faster(plan.algorithm):
-                    better = judge(known, plan.algorithm)
-                    if better is not None:
-                        schemes.duration = better.time
-                        plan = replace(plan, algorithm=better.algorithm, origin=better.origin)
-                        self._tell(plan)
-        except KeyboardInterrupt:
-            search.budget.interrupted = True
-            search.incumbent.tell(interrupted=True)
-        self.interrupted |= search.budget.interrupted
+        # With as many chunks as the best of them has, another may be better still.
+        while tried != plan.algorithm.collectives:
+            tried = plan.algorithm.collectives
+            for known in schemes.faster(plan.algorithm):
+                better = judge(known, plan.algorithm)
+                if better is not None:
+                    schemes.duration = better.time
+                    found = replace(plan, algorithm=better.algorithm, origin=better.origin)
+                    plan = self._keep(found)
+                    self._tell(plan)
         self.is_let_down = search.is_beaten and plan is before and not search.budget.over()
+        return plan
+
+    def _keep(self, plan: Plan) -> Plan:
+        """The plan, which is the best so far."""
+        self.so_far = plan
         return plan
 
     def _tell(self, plan: Plan) -> None:
@@ -345,12 +358,7 @@ class Fitting:
         if more and search.best_of[min(more)].duration > MENDABLE * most:
             return None
         opening = search.best_of.get(pieces)
-        try:
-            found = self._searched(self.topology, pieces, SHARE_OF_SECOND, opening)
-        except KeyboardInterrupt:
-            # The user has had enough, and there is a plan.
-            search.budget.interrupted = True
-            return None
+        found = self._searched(self.topology, pieces, SHARE_OF_SECOND, opening)
         return found if found.duration <= most else None
 
     def _alternative(self, schedule: Schedule, asked: Sequence[Target]) -> Alternative:
@@ -412,11 +420,7 @@ class Fitting:
         """The best that a search finds with as many chunks."""
         # What was found for other switches is none for these.
         opening = schedule if schedule.problem.topology is topology else None
-        try:
-            return self._searched(topology, self._pieces(schedule), share, opening)
-        except KeyboardInterrupt:
-            # Nothing better yet, and the user has had enough.
-            return schedule
+        return self._searched(topology, self._pieces(schedule), share, opening)
 
     def _searched(
         self, topology: Topology, pieces: int, share: float, opening: Schedule | None = None
@@ -425,8 +429,17 @@ class Fitting:
         search = self._search(topology, cut(self.collectives, pieces))
         effort = search.budget.effort
         search.budget.effort = replace(effort, work=int(share * effort.work))
+        found = self._run(search, opening)
+        if self.interrupted:
+            # There is a plan that is better known.
+            raise KeyboardInterrupt
+        return found
+
+    def _run(self, search: Search, opening: Schedule | None = None) -> Schedule:
+        """What a search finds."""
         found = search.run(opening)
         self.interrupted |= search.budget.interrupted
+        self.first_pass = self.first_pass or search.incumbent.first_pass
         return found
 
     def _fewer(self, search: Search) -> list[Schedule]:
@@ -437,100 +450,6 @@ class Fitting:
 
     def _pieces(self, schedule: Schedule) -> int:
         return pieces_of(self.collectives, schedule.problem.collectives)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is returned: an algorithm, who found it, and a bound."""
-
-    algorithm: Algorithm
-    origin: str
-    bound: Bound | None
-    interrupted: bool = False  # by the user
-
-    @classmethod
-    def of(cls, schedule: Schedule, bound: Bound | None) -> Plan:
-        """What a search has found."""
-        return cls(schedule.algorithm(), str(schedule.origin), bound)
-
-
-class Judgement(NamedTuple):
-    """What is better than the plan so far, who found it, and the time for which it is."""
-
-    algorithm: Algorithm
-    origin: str
-    time: int
-
-
-class Answer(NamedTuple):
-    """How long an algorithm takes, at worst, in all runtimes, and whether that was to be found quickly."""
-
-    algorithm: Algorithm
-    quick: bool
-    time: float
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """A schedule, and how long it takes, at worst, in several runtimes."""
-
-    schedule: Schedule
-    algorithm: Algorithm  # the same
-    time: float
-
-    @property
-    def content(self) -> bool:
-        """Whether it takes about as long in all of them as planned."""
-        return self.time <= KEPT * self.schedule.duration
-
-
-@dataclass
-class Judged:
-    """Schedules that a runtime was asked about: the best of those that it can take, or why it cannot."""
-
-    target: Target
-    best: Schedule | None = None
-    time: int = 0  # that the best takes in the runtime
-    refusal: str = ""
-
-    @property
-    def content(self) -> bool:
-        """Whether the best takes about as long in the runtime as planned."""
-        return self.best is not None and self.time <= KEPT * self.best.duration
-
-    def add(self, schedule: Schedule) -> None:
-        """Ask about a schedule."""
-        if self.is_better(schedule.algorithm()):
-            self.best = schedule
-
-    def is_better(self, algorithm: Algorithm) -> bool:
-        """Whether an algorithm takes less time in the runtime than the best so far; then that is its time."""
-        time = self._time_of(algorithm)
-        if time is None or (self.best is not None and time >= self.time):
-            return False
-        self.time = time
-        return True
-
-    def is_as_good(self, algorithm: Algorithm) -> bool:
-        """Whether it takes no longer there, but for what is the same to all; then that is its time."""
-        time = self._time_of(algorithm)
-        if time is None or time > (1 + SAME) * self.time:
-            return False
-        self.time = time
-        return True
-
-    def _time_of(self, algorithm: Algorithm) -> int | None:
-        try:
-            return int(self.target.time_of(algorithm))
-        except PcclError as error:
-            self.refusal = str(error)
-            return None
-
-
-def _may_relay(search: Search, algorithm: Algorithm, ours: Algorithm) -> bool:
-    """Whether no outsiders relay that did not before, unless that is worth it."""
-    more = set(relays_of(algorithm)) - set(relays_of(ours))
-    return not more or keeps_to_itself(search, algorithm, int(ours.duration))
 
 
 def with_switches(topology: Topology, multicast: bool, reduce: bool) -> Topology:

@@ -44,6 +44,7 @@ class Incumbent:
     log: Log | None
     any_number_of_chunks: bool = False  # whether it is left open
     schedule: Schedule | None = None
+    first_pass: float = 0.0  # seconds until there was any
     # What the shortest takes, which may have been given up for one of fewer chunks.
     shortest: int = int(NEVER)
     bound_of_any_cut: Bound | None = None  # while the number of chunks is still open
@@ -67,6 +68,8 @@ class Incumbent:
         """Take what was found if it is better, or as good and new ground to go on from."""
         best = self.schedule
         self.shortest = min(self.shortest, found.duration)
+        if best is None:
+            self.first_pass = time.perf_counter() - self.begin
         if best is None or found.duration < best.duration:
             self.schedule = found
             self.tell()
@@ -84,7 +87,7 @@ class Incumbent:
             self.schedule = found
             self.tell()
 
-    def tell(self, interrupted: bool = False) -> None:
+    def tell(self) -> None:
         """Write a line of the log."""
         if self.log is None:
             return
@@ -93,7 +96,7 @@ class Incumbent:
             bound = self.raise_bound(self.best.problem.known_bound)
         elapsed = time.perf_counter() - self.begin
         best = Picoseconds(self.best.duration)
-        self.log(Entry(elapsed, str(self.best.origin), best, bound.value, interrupted))
+        self.log(Entry(elapsed, str(self.best.origin), best, bound.value))
 
 
 def _are_alike(one: Schedule, other: Schedule) -> bool:

@@ -101,7 +101,7 @@ class Schemes:
             if not self._is_new(one):
                 continue
             algorithm = self._run(one)
-            if algorithm is not None and keeps_to_itself(search, algorithm, self.duration):
+            if algorithm is not None and may_relay(search, algorithm, found, self.duration):
                 yield Known(one.scheme, algorithm)
 
     def _with_more_chunks(self, bound: Bound) -> Iterator[Try]:
@@ -197,12 +197,12 @@ def _cuts(
     return list(dict.fromkeys(cuts))
 
 
-def keeps_to_itself(search: Search, algorithm: Algorithm, best: int) -> bool:
-    """Whether no outsiders relay for others, unless they may and that is worth it."""
-    relaying = relays_of(algorithm)
+def may_relay(search: Search, algorithm: Algorithm, found: Algorithm, best: int) -> bool:
+    """Whether no outsiders relay who did not before, unless they may and that is worth it."""
+    relaying = set(relays_of(algorithm))
     confined = any(search.collectives[number].confined for number in relaying)
     worth_it = algorithm.duration <= (1 - WORTH_A_RELAY) * best
-    return not relaying or (worth_it and not confined)
+    return not confined and (worth_it or relaying <= set(relays_of(found)))
 
 
 def relays_of(algorithm: Algorithm) -> list[int]:

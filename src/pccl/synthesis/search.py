@@ -124,8 +124,6 @@ class Search:
             if self.incumbent.schedule is None:
                 raise KeyboardInterrupt from None
             self.budget.interrupted |= isinstance(reason, KeyboardInterrupt)
-            if self.budget.interrupted:
-                self.incumbent.tell(interrupted=True)
         return self.incumbent.best
 
     def proven_bound(self) -> Bound | None:
@@ -464,7 +462,9 @@ class Search:
                     found.append(attempted.result())
                 except (Enough, KeyboardInterrupt) as reason:
                     self.budget.stopped = True  # so that those at work see it when they next report
-                    stop = reason
+                    # Others are stopped by that; what the user wants is not to be forgotten over it.
+                    if not isinstance(stop, KeyboardInterrupt):
+                        stop = reason
         return found, stop
 
     # --- when to stop -------------------------------------------------------------------------------------------------

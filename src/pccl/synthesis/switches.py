@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pccl.algorithm import Algorithm
+from pccl.algorithm import Algorithm, Bound
 from pccl.algorithm import verify as check
 from pccl.algorithm.timing import move_up, planned_starts, times_of
 from pccl.bounds import lower_bound
@@ -24,9 +24,10 @@ from pccl.collective import Collective
 from pccl.errors import InfeasibleError, PcclError, VerificationError
 from pccl.settings import Settings
 from pccl.synthesis.budget import effort_of
-from pccl.synthesis.fitting import Fitting, Plan, with_switches
-from pccl.synthesis.incumbent import Log
-from pccl.synthesis.neighbours import classes_of, finishes_of, is_better
+from pccl.synthesis.fitting import Fitting, with_switches
+from pccl.synthesis.incumbent import Entry, Log
+from pccl.synthesis.judging import TOLERATED, Plan, is_shorter
+from pccl.synthesis.neighbours import SAME, classes_of, finishes_of, is_better
 from pccl.synthesis.problem import Progress
 from pccl.targets import TARGETS
 from pccl.topology import Topology
@@ -49,8 +50,14 @@ def find_plan(
     task = _Task(tuple(collectives), settings, progress, log, deadline)
     # For a runtime, switches do what that has them do; and one pass is one search.
     if settings.target is not None or effort_of(settings).work == 0:
-        return task.within_limits(topology)
-    return task.with_and_without_abilities(topology)
+        plan = task.within_limits(topology)
+    else:
+        plan = task.with_and_without_abilities(topology)
+    if plan.interrupted and log is not None:
+        bound = plan.bound or lower_bound(topology, *collectives, quick=True)
+        elapsed = time.perf_counter() - begin
+        log(Entry(elapsed, plan.origin, plan.algorithm.duration, bound.value, interrupted=True))
+    return plan
 
 
 def play_within_limits(algorithm: Algorithm, topology: Topology) -> Algorithm | None:
@@ -65,6 +72,15 @@ def play_within_limits(algorithm: Algorithm, topology: Topology) -> Algorithm | 
     except (InfeasibleError, VerificationError):
         return None
     return found
+
+
+def _share_worth_it(algorithm: Algorithm) -> float:
+    """How many times as long a plan may take that all runtimes can keep to, as its switches only pass messages on.
+
+    One that needs nothing of switches either may still rely on their being able to: there it is not known which message
+    is which. It is as good only if it takes no longer.
+    """
+    return TOLERATED if algorithm.needs else 1.0
 
 
 @dataclass(frozen=True)
@@ -83,13 +99,19 @@ class _Task:
         if plain is topology:
             return self.within_limits(topology)
         plan = self._first().within_limits(topology)
-        bound = lower_bound(plain, *self.collectives, quick=True)
-        if plan.interrupted or self._is_over() or bound.value >= plan.algorithm.duration:
+        if plan.interrupted or self._is_too_late_for(plan):
             return plan
         try:
+            bound = lower_bound(plain, *self.collectives, quick=True)
+            if not self._may_be_worth_it(bound, plan.algorithm):
+                return plan
             other = self._second().within_limits(plain)
-        except (InfeasibleError, KeyboardInterrupt):
+        except InfeasibleError:
             return plan
+        except KeyboardInterrupt:
+            return replace(plan, interrupted=True)
+        if self._suits_more_runtimes(other.algorithm, plan.algorithm):
+            return replace(other, bound=plan.bound)
         return self._better(other, plan)
 
     def within_limits(self, topology: Topology) -> Plan:
@@ -97,16 +119,16 @@ class _Task:
         if not topology.limited or effort_of(self.settings).work == 0:
             return self._searched(topology)
         plan = self._first()._searched(topology)
-        if plan.interrupted or self._is_over():
+        if plan.interrupted or self._is_too_late_for(plan):
             return plan
         roomy = topology.derived(buffer=np.full_like(topology.buffer, UNLIMITED))
         try:
             other = self._second()._searched(roomy)
+            # For some runtimes switches can do less than they could.
+            limited = other.algorithm.topology.derived(buffer=topology.buffer)
+            held_up = play_within_limits(other.algorithm, limited)
         except KeyboardInterrupt:
-            return plan
-        # For some runtimes switches can do less than they could.
-        limited = other.algorithm.topology.derived(buffer=topology.buffer)
-        held_up = play_within_limits(other.algorithm, limited)
+            return replace(plan, interrupted=True)
         if held_up is None:
             return plan
         origin = f"{other.origin}, held up where switches are full"
@@ -123,8 +145,9 @@ class _Task:
         """The same for the second, which begins anew: what it finds is no news yet."""
         return replace(self, log=None)
 
-    def _is_over(self) -> bool:
-        return self.deadline is not None and time.perf_counter() >= self.deadline
+    def _is_too_late_for(self, plan: Plan) -> bool:
+        """Whether there is no time left for a second search, whose first pass, which nothing cuts short, is as long."""
+        return self.deadline is not None and time.perf_counter() + plan.first_pass >= self.deadline
 
     def _searched(self, topology: Topology) -> Plan:
         settings = self.settings
@@ -143,11 +166,25 @@ class _Task:
         return replace(plan, interrupted=other.interrupted)
 
     def _is_better(self, one: Algorithm, other: Algorithm) -> bool:
-        """Whether a plan takes less time, or suits several collectives better."""
-        if len(self.collectives) < 2 or self.settings.target is not None:
-            return self._time(one) < self._time(other)
+        """Whether a plan takes less time, if it is worth its chunks, or suits several collectives better."""
+        time_of_one = self._time(one)
+        time_of_other = self._time(other)
+        if len(self.collectives) < 2:
+            return is_shorter(one, other, (time_of_one, time_of_other), self.collectives)
+        if self.settings.target is not None and time_of_one > (1 + SAME) * time_of_other:
+            return False
         classes = classes_of(one.topology, one.collectives)
         return is_better(finishes_of(one), finishes_of(other), classes)
+
+    def _may_be_worth_it(self, bound: Bound, found: Algorithm) -> bool:
+        """Whether it may be worth it to search with switches that only pass messages on, where that is the bound."""
+        if with_switches(found.topology, multicast=False, reduce=False) is found.topology:
+            return bound.value < found.duration
+        return bound.value <= _share_worth_it(found) * found.duration
+
+    def _suits_more_runtimes(self, plain: Algorithm, able: Algorithm) -> bool:
+        """Whether a plan for switches that only pass messages on is hardly slower than one for all that they can do."""
+        return bool(np.all(finishes_of(plain) <= _share_worth_it(able) * finishes_of(able)))
 
     def _time(self, algorithm: Algorithm) -> float:
         """What a plan is judged by: its time in the runtime that is named, if one is."""
