@@ -27,6 +27,7 @@ import pccl
 from benchmarks.quality_page import LARGE_GAP, Result, lines, name_of, summary, unexplained, write
 from pccl.bounds import tree_optimum
 from pccl.collective import Collective
+from pccl.formats.lowering.replay import lowered_time
 from pccl.topology import Topology, parse_topology
 from pccl.units import counted
 
@@ -285,6 +286,8 @@ def measure(workload: Workload, effort: str) -> Result:
         workload.name,
         workload.unit,
         int(algorithm.duration) / scale,
+        int(lowered_time(algorithm)) / scale,
+        bool(algorithm.needs),
         best_bound(topology, collectives, algorithm) / scale,
         seconds,
         algorithm.provenance.method.partition(": ")[2],

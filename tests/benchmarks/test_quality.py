@@ -9,8 +9,15 @@ from benchmarks.quality_page import Fact, Result, facts, lines, missing, summary
 from benchmarks import quality_page
 
 
-def row(name: str, time: float, bound: float = 10.0, baseline: float = 100.0) -> Result:
-    measured = ("us", time, bound, 1.0, "flooding", "4 chunks")
+def row(
+    name: str,
+    time: float,
+    bound: float = 10.0,
+    baseline: float = 100.0,
+    messages: float = 0.0,
+    needs_switches: bool = False,
+) -> Result:
+    measured = ("us", time, messages or time, needs_switches, bound, 1.0, "flooding", "4 chunks")
     return Result("Rings", name, *measured, None, None, None, None, ("ring", baseline))
 
 
@@ -49,8 +56,14 @@ def test_nothing_is_missing(known):
 def test_rows_and_summary():
     table = [*lines([GOOD, SLOW])]
     assert table[1] == "## Rings"
-    assert table[-1].startswith("| slow, 4 chunks **(missed)** | 10.50 | 10.00 | 5.0% ")
+    assert table[-1].startswith("| slow, 4 chunks **(missed)** | 10.50 | 10.50 | 10.00 | 5.0% ")
     assert "2 rows of all: mean gap 5.0%" in summary([GOOD, SLOW])
+
+
+def test_a_plan_that_plain_switches_cannot_keep_is_marked():
+    assert row("adds, and does not say so", 10.5, messages=10.8).missed
+    assert not row("needs nothing", 10.5, messages=10.6).missed
+    assert not row("adds", 10.5, messages=20.0, needs_switches=True).missed
 
 
 def test_facts_are_about_rows_that_there_are():
