@@ -156,6 +156,101 @@ def check_sums(
 
 
 @kernel
+def find_needs(
+    moves: Moves, follows: Indices, passing: Bools, gives_away: Bools, able: Bools, by_arrival: Ints,
+    chunks: Ints, source_first: Ints, source: Indices, held: Bits, flying: Bits,
+    came: Ints, came_before: Ints, used: Bools, rest: Bits,
+) -> tuple[bool, bool]:  # fmt: skip
+    """Whether some switch multiplies, and whether some switch adds, in a plan that is correct.
+
+    What came to a switch is a list, the last first: `came`, then `came_before`; it is `used` once it has left again.
+    """
+    multiplies = False
+    adds = False
+    for k in range(len(chunks)):
+        chunk = chunks[k]
+        held[:] = 0
+        came[:] = -1
+        for i in range(source_first[chunk], source_first[chunk + 1]):
+            n = i - source_first[chunk]
+            held[source[i], n >> 6] |= np.uint64(1) << np.uint64(n & 63)
+        first = moves.first[chunk]
+        last = moves.first[chunk + 1]
+        # As they are checked above: what arrives at some moment can be sent on at once.
+        leaving = first
+        landing = first
+        while leaving < last:
+            lands = by_arrival[landing]
+            if moves.arrival[lands] <= moves.start[leaving]:
+                landing += 1
+                if passing[lands]:
+                    continue
+                dst = moves.dst[lands]
+                for w in range(held.shape[1]):
+                    kept = held[dst, w] if moves.reduce[lands] else np.uint64(0)
+                    held[dst, w] = kept | flying[lands - first, w]
+                used[lands - first] = False
+                came_before[lands - first] = came[dst]
+                came[dst] = lands - first
+                continue
+            sender = moves.src[leaving]
+            sent = leaving - first
+            for w in range(held.shape[1]):
+                if follows[leaving] >= 0:
+                    flying[sent, w] = flying[follows[leaving] - first, w]
+                    continue
+                flying[sent, w] = held[sender, w]
+                if gives_away[sender]:
+                    held[sender, w] = 0
+            if able[sender] and follows[leaving] < 0:
+                again, several = _left_as(sent, came[sender], flying, came_before, used, rest)
+                multiplies |= again
+                adds |= several
+                if multiplies and adds:
+                    return multiplies, adds
+            leaving += 1
+    return multiplies, adds
+
+
+@kernel
+def _left_as(
+    sent: int, last_came: int, flying: Bits, came_before: Ints, used: Bools, rest: Bits
+) -> tuple[bool, bool]:
+    """Whether what a switch sends has left it before, and whether it is the sum of several messages that came."""
+    came_like_that = False
+    one = last_came
+    while one >= 0:
+        if _is_in(flying[one], flying[sent]) and _is_in(flying[sent], flying[one]):
+            came_like_that = True
+            if not used[one]:
+                used[one] = True
+                return False, False
+        one = came_before[one]
+    for w in range(len(rest)):
+        rest[w] = flying[sent, w]
+    one = last_came
+    while one >= 0:
+        if not used[one] and _is_in(flying[one], rest):
+            used[one] = True
+            for w in range(len(rest)):
+                rest[w] &= ~flying[one, w]
+        one = came_before[one]
+    left_before = False
+    for w in range(len(rest)):
+        left_before |= rest[w] != 0
+    return left_before, not came_like_that
+
+
+@kernel
+def _is_in(part: Bits, whole: Bits) -> bool:
+    """Whether a set of contributions is part of another."""
+    is_in = True
+    for w in range(len(part)):
+        is_in &= part[w] & ~whole[w] == 0
+    return is_in
+
+
+@kernel
 def lowest_bit(word: int) -> int:
     """Position of the lowest bit that is set."""
     position = 0

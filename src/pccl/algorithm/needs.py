@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pccl._arrays import offsets_by_owner
 from pccl.algorithm.core import Transfers
 from pccl.topology.parts import SWITCH
 
@@ -11,28 +12,36 @@ from pccl.topology.parts import SWITCH
 def needs_of_switches(transfers: Transfers) -> tuple[str, ...]:
     """What switches must do for these transfers: ``"multicast"``, ``"reduce"``, both or neither.
 
-    A switch multiplies what leaves it more often than it came in, and adds up sums of which fewer leave than came.
+    A switch passes on what leaves it as it came, once for every time it came. It adds up what leaves it as the sum of
+    several messages that came, and it has multiplied whatever else leaves.
     """
     t = transfers
+    c = t.conditions
     able = (t.topology.kind == SWITCH) & (t.topology.multicast | t.topology.reduce)
-    if not np.any(able):
+    passing = np.zeros(len(t), np.bool_)
+    follows = np.full(len(t), -1, np.int32)
+    if t.topology.plain:
+        passing = t.comes_to_pass
+        follows = t.follows
+    chunks = np.unique(t.chunk[able[t.src] & (follows < 0)])
+    if not len(chunks):
         return ()
-    into = np.flatnonzero(able[t.dst])
-    out = np.flatnonzero(able[t.src])
-    devices = t.topology.num_devices
-    came = t.chunk[into] * np.int64(devices) + t.dst[into]
-    left = t.chunk[out] * np.int64(devices) + t.src[out]
-    places, place = np.unique(np.concatenate([came, left]), return_inverse=True)
-    came = place[: len(into)]
-    left = place[len(into) :]
-    sums_in = np.bincount(came, t.reduce[into], len(places))
-    sums_out = np.bincount(left, t.reduce[out], len(places))
-    copies_in = np.bincount(came, ~t.reduce[into], len(places))
-    copies_out = np.bincount(left, ~t.reduce[out], len(places))
-    # What is added up may leave whole, as one copy more than came in.
-    summed = sums_in > sums_out
-    # A sum may come in as a copy and leave to be added: that is passed on.
-    multiplies = copies_out + np.maximum(sums_out - sums_in, 0) > copies_in + summed
-    adds = summed & (sums_in > 1)
-    found = {"multicast": np.any(multiplies), "reduce": np.any(adds)}
+    from pccl.algorithm import kernels
+
+    first = offsets_by_owner(t.chunk, len(c))
+    longest = int(np.diff(first)[chunks].max())
+    # A set of contributions is a row of 64-bit words.
+    words = int(np.diff(c.source_offsets)[chunks].max() + 63) // 64
+    multiplies, adds = kernels.find_needs(
+        kernels.Moves(first, t.src, t.dst, t.start, t.arrival, t.reduce),
+        follows, passing, ~t.topology.multicast, able, np.lexsort((t.arrival, t.chunk)),
+        chunks, c.source_offsets, c.source_ids,
+        held=np.zeros((t.topology.num_devices, words), np.uint64),
+        flying=np.zeros((longest, words), np.uint64),
+        came=np.full(t.topology.num_devices, -1),
+        came_before=np.full(longest, -1),
+        used=np.zeros(longest, np.bool_),
+        rest=np.zeros(words, np.uint64),
+    )  # fmt: skip
+    found = {"multicast": multiplies, "reduce": adds}
     return tuple(name for name, needed in found.items() if needed)
