@@ -35,7 +35,9 @@ def test_what_a_plan_says_of_itself():
 def is_correct_with(plan: pccl.Algorithm, *abilities: str) -> bool:
     """Whether a plan is correct where switches can do no more than that."""
     topology = plan.topology
-    can = {name: (topology.kind != SWITCH) | (name in abilities) for name in ("multicast", "reduce")}
+    can = {
+        name: (topology.kind != SWITCH) | (name in abilities) for name in ("multicast", "reduce")
+    }
     t = plan.transfers
     columns = (t.chunk, t.link, t.start, t.reduce)
     world = topology.derived(name="less able", **can)

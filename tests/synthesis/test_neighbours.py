@@ -148,3 +148,45 @@ def test_the_bound_of_each_holds_however_it_is_cut() -> None:
     both = pccl.synthesize(mesh, first, AllGather("4MiB", group=range(8, 16)), effort="fast")
     alone = pccl.synthesize(mesh, AllReduce("1MiB", group=range(8), chunks=64))
     assert each_collective(both)[0].bound <= alone.duration
+
+
+@pytest.mark.parametrize("kind", [AllGather, AllReduce])
+def test_of_two_that_are_the_same_one_is_done_early(kind: type[pccl.Collective]) -> None:
+    """The other could not be done any sooner, whether they share the links or take turns."""
+    switch = pccl.topology.switch(8)
+    alone = done(pccl.synthesize(switch, kind("8MiB")))[0]
+    early, late = sorted(done(pccl.synthesize(switch, kind("8MiB"), kind("8MiB"))))
+    assert early < 1.02 * alone
+    assert late < 2.01 * alone
+
+
+def test_groups_that_are_alike_and_share_no_npu_are_done_together() -> None:
+    rows = [range(4 * row, 4 * row + 4) for row in range(4)]
+    mesh = pccl.topology.mesh(4, 4)
+    times = done(pccl.synthesize(mesh, *(AllGather("1MiB", row, confined=True) for row in rows)))
+    assert len(set(times)) == 1
+
+
+def test_among_many_kinds_a_higher_priority_still_comes_first() -> None:
+    mesh = pccl.topology.mesh(4, 4)
+    alone = done(pccl.synthesize(mesh, AllGather("1MiB")))[0]
+    others = [AllGather(f"{2**power}MiB") for power in range(1, 6)]
+    assert done(pccl.synthesize(mesh, *others, AllGather("1MiB", priority=1)))[-1] == alone
+
+
+def test_many_kinds_are_served_in_turn() -> None:
+    """Those that come last are looked for together."""
+    sends = [SendRecv(f"{size}kB", (0, 1), chunks=1) for size in range(1, 16)]
+    times = done(pccl.synthesize(PAIR, *sends))
+    assert times == [sum(range(size + 1)) for size in range(1, 16)]
+
+
+def test_a_relay_that_delays_others_is_not_taken() -> None:
+    """Alone, the short one would be done sooner with relays; but those are in the way of the long one."""
+    mesh = pccl.topology.mesh(4, 4)
+    short = AllReduce("1MiB", group=range(8, 16), confined=True)
+    alone = done(pccl.synthesize(mesh, short))[0]
+    long = AllGather("64MiB", group=range(8))
+    both = pccl.synthesize(mesh, long, AllReduce("1MiB", group=range(8, 16)))
+    assert done(both)[0] == done(pccl.synthesize(mesh, long))[0]
+    assert done(both)[1] <= 1.01 * alone

@@ -1,14 +1,17 @@
 """Collectives that are good neighbours: each done as early as it can be without delaying the others.
 
-Collectives that are alike (the same kind, size and number of members) form a class, which is found and ordered as one.
+Collectives that are alike (the same kind, size and number of members, none in two of them) form a class, which is found
+and ordered as one.
 What comes first is served first: a higher priority, then a short time beside its weight. So a short collective does not
 wait for a long one that has time enough anyway.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,10 +25,14 @@ from pccl.synthesis.schedule import COLLECT, SPREAD, Schedule
 from pccl.synthesis.zones import members_of
 from pccl.topology import Topology
 
+# Collectives, by their numbers, and what was found for them.
+Part: TypeAlias = tuple[tuple[int, ...], Schedule]
 # Durations that differ by no more than this share are the same to all but us.
 SAME = 0.001
-# Of collectives that are not alike: more of them are not looked for one by one.
+# Of collectives that are not alike: more of them are not confined one by one.
 MOST_CLASSES = 4
+# Those that are served last are looked for together where there are more of them.
+MOST_ALONE = 12
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,15 @@ class Class:
 def classes_of(topology: Topology, collectives: Sequence[Collective]) -> list[Class]:
     """The classes of collectives on a network, in the order in which they are served."""
     alike: dict[tuple[object, ...], list[int]] = {}
+    # How many there have been of which an NPU is a member: it may as well take part in one after another.
+    taken: Counter[tuple[object, ...]] = Counter()
     for number, one in enumerate(collectives):
-        key = (one.kind, one.size, len(one.ranks), one.priority, one.weight)
-        alike.setdefault(key, []).append(number)
+        members = one.members(topology.npus).tolist()
+        key = (one.kind, one.size, len(members), one.priority, one.weight)
+        places = [(*key, npu) for npu in members]
+        turn = max(map(taken.__getitem__, places))
+        taken |= dict.fromkeys(places, turn + 1)
+        alike.setdefault((*key, turn), []).append(number)
     found = []
     for numbers in alike.values():
         one = collectives[numbers[0]]
@@ -58,9 +71,11 @@ def classes_of(topology: Topology, collectives: Sequence[Collective]) -> list[Cl
     return sorted(found, key=lambda one: one.rank)
 
 
-def are_several(classes: Sequence[Class]) -> bool:
-    """Whether there is more than one class, and not too many to look for one by one."""
-    return 1 < len(classes) <= MOST_CLASSES
+def served_apart(classes: Sequence[Class]) -> list[tuple[int, ...]]:
+    """The members of each class, in the order in which they are served; of many classes, those of the last as one."""
+    parts = [one.members for one in classes[: MOST_ALONE - 1]]
+    rest = [number for one in classes[MOST_ALONE - 1 :] for number in one.members]
+    return [*parts, tuple(sorted(rest))] if rest else parts
 
 
 def finishes(schedule: Schedule) -> Ints:
@@ -134,7 +149,7 @@ def ways_to_confine(schedule: Schedule) -> Iterator[Bools]:
         return
     yield confined | relaying
     classes = classes_of(schedule.problem.topology, schedule.problem.collectives)
-    if are_several(classes):
+    if 1 < len(classes) <= MOST_CLASSES:
         for one in classes:
             chosen = np.zeros_like(relaying)
             chosen[list(one.members)] = relaying[list(one.members)]
@@ -157,7 +172,7 @@ def relays(schedule: Schedule) -> Bools:
     return found
 
 
-def side_by_side(problem: Problem, parts: Sequence[tuple[Sequence[int], Schedule]]) -> Schedule:
+def side_by_side(problem: Problem, parts: Sequence[Part]) -> Schedule:
     """The schedule that parts make up, each found for some of the collectives of the problem as if it were alone.
 
     Links then serve one part after another, in the order given; a part fills the gaps that those before it leave.
@@ -211,9 +226,7 @@ def _chunks(schedule: Schedule, members: Sequence[int], first_chunk: Ints) -> In
     return chunk
 
 
-def cut_like(
-    collectives: Sequence[Collective], parts: Sequence[tuple[Sequence[int], Schedule]]
-) -> tuple[Collective, ...]:
+def cut_like(collectives: Sequence[Collective], parts: Sequence[Part]) -> tuple[Collective, ...]:
     """The collectives, each cut into as many chunks as its part found best."""
     made = list(collectives)
     for members, schedule in parts:

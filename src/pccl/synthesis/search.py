@@ -32,11 +32,13 @@ from pccl.synthesis.methods import METHODS, Method, cost_of
 from pccl.synthesis.methods.choice import Choice
 from pccl.synthesis.neighbours import (
     Class,
-    are_several,
+    Part,
     classes_of,
     cut_like,
     finishes,
     is_better,
+    relays,
+    served_apart,
     served_in_turn,
     side_by_side,
     ways_to_confine,
@@ -57,6 +59,8 @@ TELLING = 4
 MENDABLE = 1.06
 # A relay through others must gain more than this share of the time.
 WORTH_A_RELAY = 0.005
+# So many kinds of collectives are each looked for with all the effort, as if the others were not there.
+AFFORDED_ALONE = 4
 # Attempts that modest work pays for, at least, if each takes next to no time.
 CHEAP = 6
 # Of what other methods find, that many of the best are mended.
@@ -327,10 +331,21 @@ class Search:
             return
         classes = classes_of(self.topology, best.problem.collectives)
         self.incumbent.settle(served_in_turn(best, classes))
-        if self.budget.effort.work and are_several(classes) and not self.topology.limited:
-            alone = served_in_turn(side_by_side(*self._found_alone(classes)), classes)
-            if is_better(finishes(alone), finishes(self.incumbent.best), classes):
-                self.incumbent.settle(alone)
+        if not self.budget.effort.work or len(classes) < 2 or self.topology.limited:
+            return
+        free = self._found_alone(served_apart(classes))
+        self._settle_side_by_side(free, classes)
+        # Who relays for some may be in the way of others.
+        confined = [self._confined_alone(*part) for part in free]
+        if confined != free:
+            self._settle_side_by_side(confined, classes)
+
+    def _settle_side_by_side(self, parts: list[Part], classes: list[Class]) -> None:
+        """Take what was found for parts of the collectives, one served after another, if that suits all better."""
+        problem = self._pose(cut_like(self.collectives, parts), self.confined)
+        found = served_in_turn(side_by_side(problem, parts), classes)
+        if is_better(finishes(found), finishes(self.incumbent.best), classes):
+            self.incumbent.settle(found)
 
     def _avoid_relays(self) -> None:
         """Confine collectives to their own NPUs where that takes no longer: all that relay, or some of them."""
@@ -364,19 +379,40 @@ class Search:
             raise stop
         return min(found, key=lambda schedule: schedule.duration)
 
-    def _found_alone(
-        self, classes: list[Class]
-    ) -> tuple[Problem, list[tuple[tuple[int, ...], Schedule]]]:
-        """What is best for each class as if the others were not there, and the problem of all of them, cut likewise."""
-        parts = []
-        for one in classes:
-            self._stop_if_over()
-            collectives = [self.collectives[number] for number in one.members]
-            search = Search.of(self.topology, collectives, self.settings, self.progress, None)
-            search.budget.deadline = self.budget.deadline
-            parts.append((one.members, search.run()))
-            self.budget.interrupted |= search.budget.interrupted
-        return self._pose(cut_like(self.collectives, parts), self.confined), parts
+    def _found_alone(self, members: list[tuple[int, ...]]) -> list[Part]:
+        """What is best for some collectives at a time, as if the others were not there."""
+        share = min(1.0, AFFORDED_ALONE / len(members))
+        found: list[tuple[list[Collective], Schedule]] = []
+        for some in members:
+            asked = [self.collectives[number] for number in some]
+            alike = [schedule for others, schedule in found if others == asked]
+            found.append((asked, alike[0] if alike else self._found_for(asked, share)))
+        return [(some, schedule) for some, (_, schedule) in zip(members, found, strict=True)]
+
+    def _confined_alone(self, members: tuple[int, ...], schedule: Schedule) -> Part:
+        """What is best for some collectives that keep to their own NPUs; the same if they do, or cannot."""
+        if not np.any(relays(schedule)):
+            return members, schedule
+        try:
+            asked = [self.collectives[number] for number in members]
+            return members, self._found_for(asked, 1.0, confined=True)
+        except InfeasibleError:
+            return members, schedule
+
+    def _found_for(
+        self, collectives: list[Collective], share: float, confined: bool = False
+    ) -> Schedule:
+        """What a search finds for some of the collectives, with a share of the effort."""
+        self._stop_if_over()
+        search = Search.of(self.topology, collectives, self.settings, self.progress, None)
+        search.budget.deadline = self.budget.deadline
+        search.budget.effort = replace(
+            search.budget.effort, work=int(share * search.budget.effort.work)
+        )
+        search.confined |= confined
+        found = search.run()
+        self.budget.interrupted |= search.budget.interrupted
+        return found
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
