@@ -198,6 +198,22 @@ def test_what_is_stopped_keeps_its_best_and_says_so(monkeypatch):
     assert json.loads(run(*SYNTHESIZE, "--json").stdout)["interrupted"] is False
 
 
+def test_who_has_had_enough_of_what_is_told_has_the_plan_all_the_same(monkeypatch, tmp_path):
+    def enough(*_, **__):
+        raise KeyboardInterrupt
+
+    spec = tmp_path / "two.yaml"
+    spec.write_text(
+        "topology: ring:4\ncollectives: [{kind: all-gather, size: 1MiB}, {kind: broadcast, size: 1KiB}]\n"
+    )
+    monkeypatch.setattr("pccl.analysis.each_collective", enough)
+    monkeypatch.setattr("pccl.bounds.lower_bound", enough)
+    result = run("synthesize", spec, "--effort", "fast", "-o", tmp_path / "two.pccl")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1].startswith("saved to")
+    pccl.verify(pccl.load(tmp_path / "two.pccl"))
+
+
 def test_the_log_is_asked_for(ring):
     done = run(*SYNTHESIZE, "--verbose")
     assert done.stderr.splitlines()[0].split() == ["time", "best", "bound", "gap", "found", "by"]

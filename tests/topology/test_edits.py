@@ -118,6 +118,7 @@ def test_figures_of_links_and_abilities_of_switches():
         ("rail0.reduce=maybe", TopologyError, "is yes or no"),
         ({"rail0.reduce": 1}, TopologyError, "rail0.reduce is yes or no, not 1"),
         ("rail0.buffer=-1", TopologyError, "a positive number of chunks"),
+        ("rail0.buffer=1234567890", TopologyError, "a positive number of chunks up to 999,999,999"),
         ("0:1.bandwidth=1GB/s", TopologyError, "no link 0:1"),
     ],
 )

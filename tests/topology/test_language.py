@@ -222,6 +222,7 @@ def test_what_a_text_names():
         ),
         ("switch:8,buffer", "buffer is a positive number of chunks, not ''"),
         ("switch:8,buffer=0", "buffer is a positive number of chunks, not '0'"),
+        ("switch:8,buffer=1234567890", "a positive number of chunks, of at most nine digits, not"),
         ("switch:8,npus=8", "'8' does not describe a switch"),
         ("ring:8,latency=1us@1GB/s", "the latency is given twice"),
         ("ring:8,latency", "latency needs a value, such as latency=500ns"),

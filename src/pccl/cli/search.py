@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,9 +86,10 @@ def synthesize(
     if algorithm.bound is None:
         from pccl.bounds import lower_bound
 
-        # For any number of chunks, if none is given.
-        bound = lower_bound(task.topology, *task.collectives)
-        algorithm = replace(algorithm, bound=bound)
+        # For any number of chunks, if none is given; without it, if the user has had enough.
+        with suppress(KeyboardInterrupt):
+            bound = lower_bound(task.topology, *task.collectives)
+            algorithm = replace(algorithm, bound=bound)
     if as_json:
         # Not properties of the algorithm, so that 'pccl show --json' cannot know them.
         search = {"verified": task.settings.verify, "interrupted": watch.interrupted}
@@ -101,7 +103,9 @@ def synthesize(
     if task.output:
         facts["saved to"] = str(task.output)
     print_facts(facts)
-    print_each_collective(algorithm)
+    # It takes bounds to be proven; who has had enough has what was asked for.
+    with suppress(KeyboardInterrupt):
+        print_each_collective(algorithm)
 
 
 def _announce_first_pass(task: Spec) -> None:

@@ -77,9 +77,9 @@ class Incumbent:
         elif _are_alike(found, best):
             self.schedule = found
 
-    def is_near(self, found: Schedule) -> bool:
-        """Whether it takes hardly longer than the shortest."""
-        return found.duration * WORTHWHILE <= self.shortest
+    def is_near(self, duration: int) -> bool:
+        """Whether that is hardly longer than the shortest takes."""
+        return duration * WORTHWHILE <= self.shortest
 
     def settle(self, found: Schedule) -> None:
         """Take what was found, whatever it is better in."""

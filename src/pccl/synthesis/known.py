@@ -166,9 +166,14 @@ def _takes_less(search: Search, one: Try, duration: int) -> bool:
 
 
 def _tries(collectives: Sequence[Collective], ours: Sequence[Collective]) -> list[Try]:
-    """All schemes with all ways to cut the data, those with few chunks first: they take least to try."""
+    """All schemes with all ways to cut the data, those with few chunks first: they take least to try.
+
+    Then those first that ask something of the network, as they make use of it.
+    """
     tries = [Try(one, parts) for one in SCHEMES for parts in _cuts(one, collectives, ours)]
-    return sorted(tries, key=lambda one: (one.scheme.pipelined, _pieces(one.parts)))
+    return sorted(
+        tries, key=lambda one: (one.scheme.pipelined, _pieces(one.parts), not one.scheme.needs)
+    )
 
 
 def _pieces(collectives: Sequence[Collective]) -> int:

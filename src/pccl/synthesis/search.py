@@ -51,6 +51,9 @@ Attempt: TypeAlias = Callable[[], Schedule]
 # Of the effort: for the number of chunks; for that and other methods. The rest improves what they find.
 SHARE_OF_CHUNKING = 0.4
 SHARE_OF_METHODS = 0.6
+# That for each search with fewer chunks, where all before has taken no more than this.
+SHARE_OF_FEWER_CHUNKS = 0.15
+EASY = 0.4
 # A method that takes so many times as long as the best is not tried with more chunks, once there are enough of them to
 # tell: some methods need many.
 HOPELESS = 1.25
@@ -116,12 +119,10 @@ class Search:
         try:
             if opening is None:
                 self._choose_number_of_chunks()
+                self._improve_if_worth_it()
             else:
-                self._allow_for(opening.problem)
-                self._offer(opening)
+                self._go_on_from(opening)
             if self.budget.effort.work:
-                if not self._good_enough():
-                    self._improve()
                 self._settle_for_fewer_chunks()
             self._be_good_neighbours()
         except (Enough, KeyboardInterrupt) as reason:
@@ -230,7 +231,17 @@ class Search:
         if self._pieces(found) >= TELLING and found.duration > HOPELESS * self.incumbent.shortest:
             hopeless.add(method)
 
+    def _go_on_from(self, opening: Schedule) -> None:
+        """Improve what was found before."""
+        self._allow_for(opening.problem)
+        self._offer(opening)
+        self._improve_if_worth_it()
+
     # --- improving ----------------------------------------------------------------------------------------------------
+
+    def _improve_if_worth_it(self) -> None:
+        if self.budget.effort.work and not self._good_enough():
+            self._improve()
 
     def _improve(self) -> None:
         mending = [one for one in self._improvements() if one.mends]
@@ -271,7 +282,7 @@ class Search:
             if found.duration > MENDABLE * best.duration:
                 break
             self._try([self._improving(improvement, found) for _ in range(WORKERS)])
-            if not self.incumbent.is_near(self.best_of[fewer]):
+            if not self.incumbent.is_near(self.best_of[fewer].duration):
                 break
             self.incumbent.settle(self.best_of[fewer])
             found_some = True
@@ -300,12 +311,37 @@ class Search:
         for improvement in self._improvements():
             if improvement.mends:
                 self._try_fewer_chunks(improvement)
+        while self._search_with_fewer_chunks():
+            pass
+
+    def _search_with_fewer_chunks(self) -> bool:
+        """Whether a search of its own finds something with fewer chunks that takes hardly longer than the best."""
+        best = self.incumbent.best
+        fewer = max((count for count in self.best_of if count < self._pieces(best)), default=0)
+        opening = self.best_of.get(fewer)
+        if self.is_beaten or opening is None or not self._cheap(opening.problem):
+            return False
+        if self.budget.spent > EASY * self.budget.allowed:
+            return False
+        least = opening.problem.quick_bound.value
+        if opening.duration > HOPELESS * best.duration or not self.incumbent.is_near(least):
+            return False
+        search = self._search_for(opening.problem.collectives, SHARE_OF_FEWER_CHUNKS)
+        search.confined = self.confined
+        search._go_on_from(opening)
+        found = search.incumbent.best
+        self.budget.spent += search.budget.spent
+        self._offer(found)
+        if not self.incumbent.is_near(found.duration):
+            return False
+        self.incumbent.settle(found)
+        return True
 
     def _prefer_fewer_chunks(self) -> None:
         """Settle for the fewest chunks that take hardly longer than the best."""
         most = self._pieces(self.incumbent.best)
         for chunks in sorted(count for count in self.best_of if count < most):
-            if self.incumbent.is_near(self.best_of[chunks]):
+            if self.incumbent.is_near(self.best_of[chunks].duration):
                 self.incumbent.settle(self.best_of[chunks])
                 return
 
@@ -403,16 +439,20 @@ class Search:
         self, collectives: list[Collective], share: float, confined: bool = False
     ) -> Schedule:
         """What a search finds for some of the collectives, with a share of the effort."""
-        self._stop_if_over()
-        search = Search.of(self.topology, collectives, self.settings, self.progress, None)
-        search.budget.deadline = self.budget.deadline
-        search.budget.effort = replace(
-            search.budget.effort, work=int(share * search.budget.effort.work)
-        )
+        search = self._search_for(collectives, share)
         search.confined |= confined
         found = search.run()
         self.budget.interrupted |= search.budget.interrupted
         return found
+
+    def _search_for(self, collectives: Sequence[Collective], share: float) -> Search:
+        """A search of its own, with a share of the effort."""
+        self._stop_if_over()
+        search = Search.of(self.topology, collectives, self.settings, self.progress, None)
+        effort = search.budget.effort
+        search.budget.deadline = self.budget.deadline
+        search.budget.effort = replace(effort, work=int(share * effort.work))
+        return search
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 

@@ -89,7 +89,12 @@ class Topology:
     def __post_init__(self) -> None:
         # Read-only copies of its own: what is cached, and the hash, stay true only if nobody can change a topology.
         for name, dtype in COLUMNS.items():
-            column: Column = np.array(getattr(self, name), dtype=dtype)
+            given = np.asarray(getattr(self, name))
+            # A text is true, and so is 0.5.
+            if dtype is np.bool_ and given.dtype != dtype:
+                for value in given.ravel().tolist():
+                    read_flag(bool(value) if value in (0, 1) else value, f"column {name!r}")
+            column: Column = np.array(given, dtype=dtype)
             column.setflags(write=False)
             object.__setattr__(self, name, column)
         object.__setattr__(self, "labels", tuple(self.labels))

@@ -15,7 +15,7 @@ import numpy as np
 from pccl._arrays import Bools, Column, Ints
 from pccl.errors import TopologyError
 from pccl.topology.core import Topology
-from pccl.topology.parts import ABSENT, LINK_COLUMNS, SWITCH, UNLIMITED, read_flag
+from pccl.topology.parts import ABSENT, LINK_COLUMNS, MOST_PLACES, SWITCH, UNLIMITED, read_flag
 from pccl.units import YES_NO, BytesPerSecond, Picoseconds, parse, whole
 
 _SPEEDS: Mapping[str, type[BytesPerSecond] | type[Picoseconds]] = {
@@ -225,8 +225,11 @@ def _values(before: Column, field: str, value: object, key: str) -> Any:
         )
         if value in (None, "any"):
             return UNLIMITED
-        if not number:
-            raise TopologyError(f"{key} is a positive number of chunks, or any, not {value!r}")
+        if not number or not 1 <= number <= MOST_PLACES:
+            most = f"{MOST_PLACES:,}"
+            raise TopologyError(
+                f"{key} is a positive number of chunks up to {most}, or any, not {value!r}"
+            )
         return number
     if isinstance(value, str) and value.endswith("%"):
         share = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)%", value)

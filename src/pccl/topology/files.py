@@ -23,10 +23,11 @@ from pccl.errors import FormatError, PcclError
 from pccl.topology.core import Topology
 from pccl.topology.documents import converted, parse_document, placed
 from pccl.topology.generators import fully_connected, product, ring, switch
-from pccl.topology.parts import ABSENT, LINK_COLUMNS, MOST_NPUS, Link, Switch
+from pccl.topology.parts import ABSENT, LINK_COLUMNS, MOST_NPUS, MOST_PLACES, Link, Switch
 from pccl.units import BytesPerSecond, Picoseconds, parse
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_NPUS)]
+_Places = Annotated[int, msgspec.Meta(ge=1, le=MOST_PLACES)]
 _Device = int | str
 # Bare numbers are read in order to be refused with a hint.
 _Quantity = str | int | float
@@ -38,7 +39,7 @@ class SwitchEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     """One switch, as a file describes it."""
 
     name: str = ""
-    buffer: _Count | None = None
+    buffer: _Places | None = None
     multicast: bool = False
     reduce: bool = False
 

@@ -286,7 +286,8 @@ def _yes_no(value: str, name: str, _: object) -> bool:
 def _count(value: str, name: str, _: object) -> int:
     if not _positive(value):
         what = "a positive number of chunks" if name == "buffer" else "a positive number"
-        raise TopologyError(f"{name} is {what}, not {value!r}")
+        limit = ", of at most nine digits" if len(value) > 9 else ""
+        raise TopologyError(f"{name} is {what}{limit}, not {value!r}")
     return _positive(value)
 
 

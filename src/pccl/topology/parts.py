@@ -19,6 +19,8 @@ ABSENT = 2
 UNLIMITED = 0
 # A typing error should not fill the memory with NPUs.
 MOST_NPUS = 10_000_000
+# Chunks that a buffer is said to hold: more than nine digits are a mistake.
+MOST_PLACES = 999_999_999
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,8 @@ def check_switch(given: object, number: int) -> str:
     if not isinstance(given, Switch):
         raise TopologyError(f"switch {number} is {given!r}; write Switch(name)")
     name = given.name or f"switch{number}"
-    if given.buffer is not None and (whole(given.buffer) is None or given.buffer < 1):
-        text = f"a buffer of {given.buffer!r}; it must hold a chunk or more"
+    if given.buffer is not None and not 1 <= (whole(given.buffer) or 0) <= MOST_PLACES:
+        text = f"a buffer of {given.buffer!r}; it must hold a chunk or more, up to {MOST_PLACES:,}"
         raise TopologyError(f"switch {name!r} has {text}")
     for ability in ("multicast", "reduce"):
         read_flag(getattr(given, ability), f"{ability} of switch {name!r}")
