@@ -129,7 +129,7 @@ def test_a_sample_of_the_quality_table_runs_exactly(pool):
         for one in workloads()
         if one.section == "Machines, 1 KiB" and one.name.endswith(" dgx1")
     ]
-    assert len(sample) == 4
+    assert len(sample) == 6
     cases = []
     for workload in sample:
         machine = workload.topology()

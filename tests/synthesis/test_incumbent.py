@@ -35,8 +35,8 @@ def test_of_what_takes_hardly_longer_the_search_settles_for_fewer_chunks():
     incumbent = Incumbent(0.0, None, any_number_of_chunks=True)
     for one in (schedule(8, 1000), schedule(2, 1010)):
         incumbent.offer(one)
-    assert incumbent.is_near(schedule(2, 1010))
-    assert not incumbent.is_near(schedule(1, 1030))
+    assert incumbent.is_near(1010)
+    assert not incumbent.is_near(1030)
 
 
 def test_near_is_near_to_the_shortest_of_all():
@@ -44,4 +44,4 @@ def test_near_is_near_to_the_shortest_of_all():
     incumbent = Incumbent(0.0, None, any_number_of_chunks=True)
     incumbent.offer(schedule(8, 1000))
     incumbent.settle(schedule(4, 1015))
-    assert not incumbent.is_near(schedule(2, 1030))
+    assert not incumbent.is_near(1030)
