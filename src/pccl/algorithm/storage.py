@@ -309,7 +309,8 @@ def _topology(about: _About, columns: dict[str, Column]) -> Topology:
     )
     # The columns have been made as wide as ours are; what changed by that did not fit.
     for name, column in given.items():
-        if not np.array_equal(getattr(topology, name), column):
+        made = getattr(topology, name)
+        if not np.can_cast(column.dtype, made.dtype) and not np.array_equal(made, column):
             raise FormatError(f"column 'topology_{name}' holds numbers that are too large")
     return topology
 
