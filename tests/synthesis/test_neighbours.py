@@ -14,6 +14,7 @@ from pccl import (
     SendRecv,
     each_collective,
 )
+from pccl.synthesis.neighbours import classes_of
 
 # One link between two NPUs, on which 1 kB takes 1 us.
 PAIR = pccl.topology.line(2, bandwidth="1GB/s", latency="0ns")
@@ -158,6 +159,17 @@ def test_of_two_that_are_the_same_one_is_done_early(kind: type[pccl.Collective])
     early, late = sorted(done(pccl.synthesize(switch, kind("8MiB"), kind("8MiB"))))
     assert early < 1.02 * alone
     assert late < 2.01 * alone
+
+
+def test_many_that_are_the_same_do_not_take_turns() -> None:
+    """Each turn is timed anew, which would take long for all pairs of many NPUs."""
+    mesh = pccl.topology.mesh(4, 4)
+
+    def sends(number: int) -> list[pccl.Collective]:
+        return [SendRecv("1kB", (0, other)) for other in range(1, number + 1)]
+
+    assert [len(one.members) for one in classes_of(mesh, sends(8))] == [1] * 8
+    assert [len(one.members) for one in classes_of(mesh, sends(9))] == [9]
 
 
 def test_groups_that_are_alike_and_share_no_npu_are_done_together() -> None:

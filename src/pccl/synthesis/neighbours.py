@@ -1,16 +1,16 @@
 """Collectives that are good neighbours: each done as early as it can be without delaying the others.
 
-Collectives that are alike (the same kind, size and number of members, none in two of them) form a class, which is found
-and ordered as one.
+Collectives that are alike (the same kind, size and number of members, none in two of them unless they are many) form a
+class, which is found and ordered as one.
 What comes first is served first: a higher priority, then a short time beside its weight. So a short collective does not
 wait for a long one that has time enough anyway.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -31,6 +31,8 @@ Part: TypeAlias = tuple[tuple[int, ...], Schedule]
 SAME = 0.001
 # Of collectives that are not alike: more of them are not confined one by one.
 MOST_CLASSES = 4
+# Of collectives that are alike, and share NPUs: more of them do not take turns, as each turn is timed anew.
+MOST_TURNS = 8
 # Those that are served last are looked for together where there are more of them.
 MOST_ALONE = 12
 
@@ -52,18 +54,24 @@ class Class:
 
 def classes_of(topology: Topology, collectives: Sequence[Collective]) -> list[Class]:
     """The classes of collectives on a network, in the order in which they are served."""
-    alike: dict[tuple[object, ...], list[int]] = {}
-    # How many there have been of which an NPU is a member: it may as well take part in one after another.
-    taken: Counter[tuple[object, ...]] = Counter()
+    families: dict[tuple[object, ...], list[list[int]]] = {}
+    # How many of a family there have been of which an NPU is a member: it may as well take part in one after another.
+    turns: dict[tuple[object, ...], int] = {}
     for number, one in enumerate(collectives):
         members = one.members(topology.npus).tolist()
         key = (one.kind, one.size, len(members), one.priority, one.weight)
         places = [(*key, npu) for npu in members]
-        turn = max(map(taken.__getitem__, places))
-        taken |= dict.fromkeys(places, turn + 1)
-        alike.setdefault((*key, turn), []).append(number)
+        turn = max(turns.get(place, 0) for place in places)
+        turns.update(dict.fromkeys(places, turn + 1))
+        in_turn = families.setdefault(key, [])
+        if turn == len(in_turn):
+            in_turn.append([])
+        in_turn[turn].append(number)
+    alike: list[list[int]] = []
+    for in_turn in families.values():
+        alike += in_turn if len(in_turn) <= MOST_TURNS else [sorted(chain(*in_turn))]
     found = []
-    for numbers in alike.values():
+    for numbers in alike:
         one = collectives[numbers[0]]
         conditions = compile_conditions(topology, [one])
         bound = bound_of(topology, conditions, whole_chunks=True, quick=True)
