@@ -6,7 +6,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editab
 RUNS := .venv/.runs
 READY := .venv/.ready
 
-.PHONY: demo test lint docs bench quality paper format clean
+# Of make stress: for how long, and which problems.
+SECONDS ?= 60
+SEED ?= 0
+
+.PHONY: demo test lint docs bench quality paper stress format clean
 
 demo: $(RUNS)
 	$(BIN)/python examples/demo.py
@@ -34,6 +38,9 @@ quality: $(READY)
 
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper
+
+stress: $(READY)
+	$(BIN)/python -m benchmarks.stress --seconds $(SECONDS) --seed $(SEED)
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
