@@ -41,21 +41,18 @@ def main() -> None:
         count = 1
         print(problem_of(seed, number, given.effort, given.samples).command(), flush=True)
     base = Task(seed, number, given.effort, given.only, given.samples)
-    tally = stress(base, count, given.seconds, 1 if given.one else given.jobs)
+    # One problem is no measurement, and should not wait for others.
+    begin = "" if given.one else "benchmarks.stress.judge:warm_up"
+    tally = stress(base, count, given.seconds, 1 if given.one else given.jobs, begin)
     print(tally.summary(), flush=True)
     sys.exit(1 if tally.failed else 0)
 
 
-def stress(base: Task, count: int, seconds: float, jobs: int) -> Tally:
+def stress(base: Task, count: int, seconds: float, jobs: int, begin: str = "") -> Tally:
     """Pose problems one after another until the time is over or there are so many."""
-    tally = Tally()
+    tally = Tally(options=base.options)
     posing = _Posing(base, count, seconds)
-    dog = Watchdog(
-        "benchmarks.stress.judge:judge",
-        posing.tasks(),
-        jobs=jobs,
-        begin="benchmarks.stress.judge:warm_up",
-    )
+    dog = Watchdog("benchmarks.stress.judge:judge", posing.tasks(), jobs=jobs, begin=begin)
     print("Workers begin, and compile kernels where that has not been done", flush=True)
     told = time.monotonic()
     for event in dog.run():

@@ -55,13 +55,19 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Task:
-    """Which problem to judge; only of a kind if one is given, and all checks or those drawn for it."""
+    """Which problem to judge, if it is of the kind that is given."""
 
     seed: int
     number: int
     effort: str = "mixed"
     only: str = ""
     samples: Path | None = None
+
+    @property
+    def options(self) -> str:
+        """The flags without which a number stands for another problem."""
+        effort = f" --effort {self.effort}" if self.effort != "mixed" else ""
+        return effort + (f" --samples {self.samples}" if self.samples else "")
 
 
 @dataclass(frozen=True)

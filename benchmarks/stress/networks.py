@@ -25,6 +25,7 @@ SLICES = ("v4-8", "v4-16", "v4-128", "v5e-1", "v5e-4", "v5e-8", "v5e-16", "v5p-8
 # Families beside those of the zoo, and how often each comes; the zoo has the rest.
 OTHERS = {"digraph": 0.12, "product": 0.04, "file": 0.05}
 _DRAWS = 40
+_MANY = 16
 # What the texts may name.
 NAMES = {one.__name__: one for one in (Link, Switch, Topology, parse_topology, load)}
 
@@ -98,6 +99,10 @@ def _draw(dice: Dice, least: int, most: int, samples: Path | None) -> tuple[str,
         parts = [_named(dice, dice.pick(shapes), side) for _ in range(2)]
         return f"parse_topology({quoted(' x '.join(parts))})", family
     machines = [entry for entry in ZOO.values() if not entry.speeds and _smallest(entry) <= most]
+    # Racks are the only machines that need much room.
+    large = [entry for entry in machines if _smallest(entry) > _MANY]
+    if large and most >= 64 and dice.chance(0.4):
+        machines = large
     entries = machines if family == "machine" and machines else shapes
     entry = dice.pick(entries)
     return f"parse_topology({quoted(_named(dice, entry, most))})", entry.name

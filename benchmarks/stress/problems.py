@@ -21,7 +21,7 @@ from pccl.targets import TARGETS
 EFFORTS = ("fast", "balanced", "thorough", "mixed")
 _MIXED = {"fast": 0.75, "balanced": 0.2, "thorough": 0.05}
 # How many NPUs there are at most, and how often; the largest networks are for `fast` alone.
-_MOST = {4: 0.15, 8: 0.25, 16: 0.42, 32: 0.1, 64: 0.06, 256: 0.02}
+_MOST = {4: 0.15, 8: 0.25, 16: 0.4, 32: 0.1, 64: 0.06, 256: 0.04}
 _LARGEST = {"fast": 256, "balanced": 64, "thorough": 32}
 # How often the problem is an All-to-Allv through switches.
 _EXCHANGES = 0.33

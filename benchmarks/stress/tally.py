@@ -18,15 +18,16 @@ _LINES = 24
 
 @dataclass
 class Tally:
-    """Verdicts, as they come."""
+    """Verdicts, as they come; the options are those that tell which problem a number stands for."""
 
     verdicts: list[Verdict] = field(default_factory=list)
+    options: str = ""
 
     def add(self, verdict: Verdict) -> None:
         """Count a verdict, and tell of a failure at once."""
         self.verdicts.append(verdict)
         if verdict.outcome.failed:
-            print(failure(verdict), flush=True)
+            print(failure(verdict, self.options), flush=True)
 
     def count(self, *outcomes: Outcome) -> int:
         """How many verdicts are one of these."""
@@ -51,7 +52,7 @@ class Tally:
         parts = [self._kinds(), self._checks(), self._refusals(), self._slow(), self._gaps()]
         failures = [verdict for verdict in self.verdicts if verdict.outcome.failed]
         if failures:
-            listed = "\n".join(f"  {_one_line(verdict)}" for verdict in failures)
+            listed = "\n".join(f"  {_one_line(verdict, self.options)}" for verdict in failures)
             parts.append(f"What fell short:\n{listed}")
         return "\n\n".join([part for part in parts if part] + [self.counts()])
 
@@ -120,19 +121,19 @@ class Tally:
         )
 
 
-def failure(verdict: Verdict) -> str:
+def failure(verdict: Verdict, options: str = "") -> str:
     """All that is known of a failure."""
     lines = verdict.details.strip().splitlines()
     hidden = ["..."] if len(lines) > _LINES else []
     check = CHECKS.get(verdict.stage)
     command = verdict.problem.command(check.code if check else "")
     details = [f"    {line}" for line in hidden + lines[-_LINES:]]
-    return "\n".join([_one_line(verdict), *details, f"  {command}"])
+    return "\n".join([_one_line(verdict, options), *details, f"  {command}"])
 
 
-def _one_line(verdict: Verdict) -> str:
+def _one_line(verdict: Verdict, options: str) -> str:
     text = " ".join(verdict.text.split())
-    again = f"python -m benchmarks.stress --one {verdict.problem.name}"
+    again = f"python -m benchmarks.stress --one {verdict.problem.name}{options}"
     return f"{verdict.outcome.value} in {verdict.stage}: {text[:300]}  [{again}]"
 
 
