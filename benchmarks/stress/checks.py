@@ -255,11 +255,11 @@ def _run(case: Case) -> None:
     floats = [name for name in DTYPES if "float" in name and "8" not in name and name != "bfloat16"]
     dtype = "float32" if op == "avg" else dice.pick(["int32", "float32", *floats])
     job = Job((elements,), dtype=dtype, op=op, in_place=dice.chance(0.3), iterations=0)
-    outcome = run_in_one_process(case.plan, job).outcomes[0]
-    _need(
-        not any(outcome.wrong),
-        f"of {elements} elements of {dtype}, {op}, {outcome.wrong} are wrong",
-    )
+    # A plan for so little that some have nothing to send cannot be run with more.
+    with _may_be_refused():
+        outcome = run_in_one_process(case.plan, job).outcomes[0]
+        text = f"of {elements} elements of {dtype}, {op}, {outcome.wrong} are wrong"
+        _need(not any(outcome.wrong), text)
 
 
 def _schemes(case: Case) -> None:

@@ -24,8 +24,10 @@ _WAITS = {
     "balanced": {64: 20.0, 512: 60.0, 1024: 120.0},
     "thorough": {64: 120.0, 512: 360.0, 1024: 720.0},
 }
-# A machine may be busy with other things: how many times longer than foreseen people would have waited.
+# A machine may be busy with other things. How many times longer than foreseen, and than it was at work, a search that
+# has time to sleep may take.
 _BUSY = 3.0
+_CROWDED = 10.0
 # How many times longer than foreseen nothing is done before a worker counts as hanging.
 _PATIENCE = 6.0
 _THREADS = 2
@@ -124,6 +126,11 @@ class Clock:
         # This thread waits while others search.
         self.idle = max(own + others / _THREADS - compiling, 0.0)
 
+    def late(self, foreseen: float) -> bool:
+        """Whether it took longer than foreseen, as far as one can tell on a machine that does other things as well."""
+        sleeps = self.wall > _BUSY * foreseen and self.wall > _CROWDED * self.idle
+        return self.idle > foreseen or sleeps
+
 
 def foreseen_wait(problem: Problem, effort: str) -> float:
     """For how many seconds people expect to wait for a plan."""
@@ -173,7 +180,7 @@ def judge(task: Task, say: Say) -> Verdict:
                 return Verdict(problem, Outcome.INCORRECT, stage, str(error), **took)
             except BaseException as error:
                 return _broken(problem, stage, error, **took)
-    if clock.idle > foreseen or clock.wall > _BUSY * foreseen:
+    if clock.late(foreseen):
         text = f"{clock.idle:.1f} s of work, {clock.wall:.1f} s here, {foreseen:.1f} s foreseen"
         return Verdict(problem, Outcome.LATE, "synthesize", text, **took)
     return Verdict(problem, Outcome.PLANNED, checked=problem.checks, **took)
@@ -183,7 +190,7 @@ def _with_limit(
     problem: Problem, topology: Any, asked: Any, limit: float, clock: Clock, say: Say
 ) -> float:
     """What to expect where time is limited: a second more than the limit, or as long as the first pass takes."""
-    if clock.idle <= limit + 1 and clock.wall <= _BUSY * (limit + 1):
+    if not clock.late(limit + 1):
         return limit + 1
     usual = foreseen_wait(problem, "fast")
     say("first pass", usual * _PATIENCE, problem)

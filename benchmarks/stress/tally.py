@@ -11,6 +11,7 @@ from benchmarks.stress.judge import Outcome, Verdict
 
 _SLOWEST = 10
 _REFUSALS = 15
+_WORST = 5
 _WIDEST = 150
 # Of a traceback or a stack, the last lines tell most.
 _LINES = 24
@@ -50,10 +51,7 @@ class Tally:
     def summary(self) -> str:
         """Everything, with the counts in the last line."""
         parts = [self._kinds(), self._checks(), self._refusals(), self._slow(), self._gaps()]
-        failures = [verdict for verdict in self.verdicts if verdict.outcome.failed]
-        if failures:
-            listed = "\n".join(f"  {_one_line(verdict, self.options)}" for verdict in failures)
-            parts.append(f"What fell short:\n{listed}")
+        parts.append(self._failures())
         return "\n\n".join([part for part in parts if part] + [self.counts()])
 
     def counts(self) -> str:
@@ -114,11 +112,30 @@ class Tally:
         planned = [verdict for verdict in self.verdicts if verdict.gap is not None]
         if not planned:
             return ""
-        worst = max(planned, key=lambda verdict: verdict.gap or 0)
         mean = sum(verdict.gap or 0 for verdict in planned) / len(planned)
-        return (
-            f"Gaps to the bound: mean {mean:.1%}, worst {worst.gap or 0:.1%} ({worst.problem.name})"
-        )
+        worst = sorted(planned, key=lambda verdict: -(verdict.gap or 0))[:_WORST]
+        words = [f"{verdict.gap:.1%} ({verdict.problem.name})" for verdict in worst]
+        return f"Gaps to the bound: mean {mean:.1%}, worst {', '.join(words)}"
+
+    def _failures(self) -> str:
+        """What fell short, what is alike together."""
+        alike: dict[str, list[Verdict]] = {}
+        for verdict in self.verdicts:
+            if verdict.outcome.failed:
+                alike.setdefault(_kind_of_failure(verdict), []).append(verdict)
+        if not alike:
+            return ""
+        lines = [
+            f"{len(some):>6,}  {_one_line(some[0], self.options)}"
+            for some in sorted(alike.values(), key=len, reverse=True)
+        ]
+        return "\n".join(["What fell short, with an example:", *lines])
+
+
+def _kind_of_failure(verdict: Verdict) -> str:
+    # Of what ended in the same line of code, the texts differ.
+    where = re.findall(r'File "[^"]*", line \d+', verdict.details)
+    return f"{verdict.outcome.value} {where[-1] if where else _shape(verdict.text)}"
 
 
 def failure(verdict: Verdict, options: str = "") -> str:
