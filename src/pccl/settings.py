@@ -17,6 +17,13 @@ from pccl.units import truth, whole
 __all__ = ["Settings"]
 
 
+# Seconds that a balanced search takes at most, with kernels compiled, on two cores that do nothing else: NPUs up to
+# which, and how long it is there.
+WAITS = ((64, 20.0), (512, 60.0), (1024, 120.0))
+# A thorough search takes so many times as long.
+THOROUGH = 10.0
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -48,7 +55,8 @@ class Settings:
     )
     time_limit: float | None = _setting(
         None,
-        "Take the best found after this many seconds; the first pass is always completed.",
+        "Take the best found after this many seconds; the first pass is always completed. Default: 20 up to 64 NPUs, "
+        "60 up to 512, 120 above; for thorough ten times that.",
         check=lambda value: _is_number(value) and value > 0,
         must_be="a positive number of seconds",
         unit="seconds",
@@ -128,6 +136,19 @@ class Settings:
                 f"settings must be a pccl.Settings, such as Settings(effort='fast'), not {given!r}"
             )
         return given
+
+    def usual_wait(self, npus: int) -> float | None:
+        """Seconds that a search takes at most if the caller sets no limit; None for a single pass, which is never cut.
+
+        Examples
+        --------
+        >>> Settings().usual_wait(64), Settings(effort="fast").usual_wait(64)
+        (20.0, None)
+        """
+        if self.effort == "fast":
+            return None
+        wait = next((seconds for most, seconds in WAITS if npus <= most), WAITS[-1][1])
+        return wait * THOROUGH if self.effort == "thorough" else wait
 
     @classmethod
     def of(cls, **given: Any) -> Settings:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 import pccl
 from pccl.bounds import bound_of, check, cut, latency, prices
 from pccl.bounds.case import Case
+from pccl.bounds.patience import Patience
 from pccl.bounds.rising import by_program, by_rising
 from pccl.collective import compile_conditions
 from pccl.units import Picoseconds
@@ -121,8 +122,8 @@ def test_rising_prices_get_where_the_program_gets(two_sides):
     demand, rate = np.ones((6, 6)) - np.eye(6), np.full(18, 1e-3)
     crossing = np.arange(18) < 4.0  # a start that leads astray
     for found in (
-        by_program(two_sides, demand, rate),
-        by_rising(two_sides, demand, rate, crossing),
+        by_program(two_sides, demand, rate, Patience()),
+        by_rising(two_sides, demand, rate, crossing, Patience()),
     ):
         price = np.rint(found / found.max() * 1e6).astype(np.int64)
         proven = prices.prove(case, {"prices": tuple(price)}, False)

@@ -14,6 +14,7 @@ from pccl.formats.lowering import lowered_time
 from pccl.schemes import SCHEMES
 from pccl.settings import Settings
 from pccl.synthesis import fitting
+from pccl.synthesis.clock import Clock
 from pccl.synthesis.fitting import Fitting
 from pccl.synthesis.known import Known
 from pccl.synthesis.search import Search
@@ -112,7 +113,7 @@ def test_what_suits_all_may_take_a_little_longer(tolerated, suits, monkeypatch) 
 
 
 def searches(topology: pccl.Topology, collective: pccl.Collective) -> fitting.Fitting:
-    return fitting.Fitting(topology, [collective], Settings(), lambda *_: None, None)
+    return fitting.Fitting(topology, [collective], Settings(), lambda *_: None, None, Clock(), None)
 
 
 def fill_by_fives(algorithm: pccl.Algorithm) -> float:

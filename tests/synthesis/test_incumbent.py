@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pccl.synthesis.clock import Clock
 from pccl.synthesis.incumbent import Incumbent
 
 
@@ -25,14 +26,14 @@ def schedule(chunks, duration):
     ],
 )
 def test_what_is_taken_for_better(best, found, is_taken):
-    incumbent = Incumbent(0.0, None, any_number_of_chunks=True)
+    incumbent = Incumbent(Clock(), None, any_number_of_chunks=True)
     incumbent.offer(best)
     incumbent.offer(found)
     assert (incumbent.best is found) == is_taken
 
 
 def test_of_what_takes_hardly_longer_the_search_settles_for_fewer_chunks():
-    incumbent = Incumbent(0.0, None, any_number_of_chunks=True)
+    incumbent = Incumbent(Clock(), None, any_number_of_chunks=True)
     for one in (schedule(8, 1000), schedule(2, 1010)):
         incumbent.offer(one)
     assert incumbent.is_near(1010)
@@ -41,7 +42,7 @@ def test_of_what_takes_hardly_longer_the_search_settles_for_fewer_chunks():
 
 def test_near_is_near_to_the_shortest_of_all():
     """Or else fewer and fewer chunks would take longer and longer."""
-    incumbent = Incumbent(0.0, None, any_number_of_chunks=True)
+    incumbent = Incumbent(Clock(), None, any_number_of_chunks=True)
     incumbent.offer(schedule(8, 1000))
     incumbent.settle(schedule(4, 1015))
     assert not incumbent.is_near(1030)

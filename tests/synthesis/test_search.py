@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from importlib import import_module
 
 import networkx
 import pytest
@@ -11,8 +12,8 @@ import pytest
 import pccl
 from pccl.network import calendar
 from pccl.settings import Settings
-from pccl.synthesis import budget, search
-from pccl.synthesis.budget import Enough
+from pccl.synthesis import clock, search
+from pccl.synthesis.budget import ALL_SEARCHES, Enough, effort_of
 from pccl.synthesis.improve import Improvement, retime
 from pccl.synthesis.methods import METHODS, EarliestArrival, PriceGuided
 from pccl.synthesis.problem import Problem
@@ -173,13 +174,52 @@ def test_a_gap_that_is_good_enough():
 
 def test_a_time_limit(monkeypatch):
     """When the time is over, the first pass is completed, and nothing else is begun."""
-    clock = iter(range(10**6))
-    monkeypatch.setattr(budget.time, "perf_counter", lambda: next(clock))
+    seconds = iter(range(10**6))
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: next(seconds))
     entries = []
     exchange = rows(pccl.AllToAll, [4], 32)
     found = pccl.synthesize(MESH, *exchange, effort="thorough", time_limit=2, log=entries.append)
     assert len(entries) == 1
+    assert found.provenance.cut_short
+    assert "cut short" in found.summary()
     pccl.verify(found)
+
+
+def test_a_search_that_no_limit_ends_does_not_say_so():
+    found = pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 8), time_limit=1000)
+    assert not found.provenance.cut_short
+    assert "cut short" not in found.summary()
+    assert found == pccl.synthesize(MESH, *rows(pccl.AllToAll, [4], 8))
+
+
+def test_all_searches_of_a_call_have_one_budget(monkeypatch):
+    """Each collective is looked for alone, then confined, then all of them in the way of nobody: all of that counts."""
+    clocks = []
+
+    def noted(settings, npus):
+        clocks.append(clock_of(settings, npus))
+        return clocks[-1]
+
+    module = import_module("pccl.synthesis.synthesize")  # the name is that of a function as well
+    clock_of = module.clock_of
+    monkeypatch.setattr(module, "clock_of", noted)
+    boxes = parse_topology("h100:2")
+    pccl.synthesize(boxes, pccl.SendRecv("197530848B", (0, 2)), pccl.AllReduce("1048592B"))
+    # What is begun may take a little more than is left.
+    allowed = ALL_SEARCHES * effort_of(Settings()).work
+    assert -0.3 * allowed < clocks[0].work < 0.5 * allowed
+
+
+def test_a_plan_has_the_bound_it_has_without_a_limit(monkeypatch):
+    """The search is over after its first pass; the bound gets time of its own."""
+    monkeypatch.setattr(clock, "LEAST_FOR_BOUND", 60.0)
+    task = rows(pccl.AllReduce, [2, 4], 8)
+    cut = pccl.synthesize(MESH, *task, time_limit=1e-9)
+    assert cut.bound.value == pccl.lower_bound(MESH, *task).value
+    assert not cut.bound.cut_short
+    given = pccl.AllReduce("64kB", range(8), 4)
+    cut = pccl.synthesize(MESH, given, time_limit=1e-9)
+    assert cut.bound.value == pccl.lower_bound(MESH, given).value
 
 
 def test_nothing_long_is_begun_once_time_is_up(monkeypatch):

@@ -167,28 +167,6 @@ def test_plans_of_an_earlier_index_do_not_stay(tmp_path):
     assert [path.name for path in tmp_path.glob("*.pccl")] == ["all-gather-0.pccl"]
 
 
-def test_what_was_found_while_kernels_were_compiled_does_not_count(tmp_path, monkeypatch):
-    """The first search of an installation may have no time left for anything else."""
-    from numba.core import event
-
-    from pccl.tuning import tasks
-
-    searches = []
-
-    def slow(*task, settings):
-        searches.append(task)
-        if len(searches) == 1:
-            with event.trigger_event("numba:compile"):
-                time.sleep(0.2)
-        return pccl.synthesize(*task, settings=settings)
-
-    monkeypatch.setattr(tasks, "synthesize", slow)
-    quick = pccl.Settings(effort="fast", time_limit=1.0)
-    tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:16KiB", settings=quick)
-    # Twice for the first size, once for the second.
-    assert len(searches) == 3
-
-
 def test_ctrl_c_keeps_what_is_finished(tmp_path, monkeypatch):
     from pccl.tuning import work
 

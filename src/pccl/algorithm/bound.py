@@ -27,6 +27,8 @@ class Bound:
         Whether it holds for chunks as they are cut now; otherwise it holds however the data are cut.
     reason
         Why nobody can be faster, in a few words.
+    cut_short
+        Whether the search for it was ended by a limit: with more time, a better one might be found.
     """
 
     kind: str
@@ -34,9 +36,11 @@ class Bound:
     certificate: Certificate = field(default_factory=dict)
     whole_chunks: bool = False
     reason: str = ""
+    cut_short: bool = False
 
     def __str__(self) -> str:
-        return f"{self.value}, {self.reason}"
+        note = " (the search for a better bound was cut short)" if self.cut_short else ""
+        return f"{self.value}, {self.reason}{note}"
 
     @property
     def prices(self) -> tuple[int, ...]:

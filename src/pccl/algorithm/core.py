@@ -30,12 +30,25 @@ _BRIEFLY = {"multicast": "multiply", "reduce": "add"}
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where an algorithm comes from."""
+    """Where an algorithm comes from.
+
+    Attributes
+    ----------
+    method, seed
+        What found it, and what broke ties.
+    seconds
+        How long the search took, without those for which kernels were compiled.
+    version
+        Of pccl.
+    cut_short
+        Whether a limit or Ctrl-C ended the search before its time. If not, the same seed gives the same algorithm.
+    """
 
     method: str = "unknown"
     seed: int = 0
     seconds: float = 0.0
     version: str = __version__
+    cut_short: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -340,6 +353,10 @@ class Algorithm:
             "links": f"{average:.1%} busy on average, the busiest {busiest:.1%}",
             "found by": f"{made.method}, seed {made.seed}, in {made.seconds:.3g} s (pccl {made.version})",
         }
+        if made.cut_short:
+            facts["cut short"] = (
+                "the search was ended before its time, so another run may find another plan"
+            )
         if self.needs:
             facts["needs"] = needs_text(self.needs)
         if self.bound is not None:

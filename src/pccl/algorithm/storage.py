@@ -53,6 +53,7 @@ class _Made(msgspec.Struct, forbid_unknown_fields=True):
     seed: int = 0
     seconds: float = 0.0
     version: str = "unknown"
+    cut_short: bool = False
 
 
 class _Proven(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,6 +62,7 @@ class _Proven(msgspec.Struct, forbid_unknown_fields=True):
     certificate: dict[str, tuple[int, ...]]
     whole_chunks: bool
     reason: str
+    cut_short: bool = False
 
 
 class Header(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

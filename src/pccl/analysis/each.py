@@ -8,13 +8,14 @@ import numpy as np
 
 from pccl.algorithm import Algorithm
 from pccl.analysis.comparison import bandwidths
-from pccl.bounds import lower_bound
+from pccl.bounds import Bound, lower_bound
+from pccl.bounds.patience import Patience
 from pccl.collective import Collective
 from pccl.topology.parts import NPU
 from pccl.units import Picoseconds
 
-# To search for a good bound takes about a third of a second; of more collectives that differ, quick ones will do.
-MOST_SEARCHED = 16
+# Seconds for the bounds of all of them, each of which takes about a third of a second on a few boxes.
+TIME_FOR_BOUNDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class CollectiveRow:
         What it takes at least, however it is cut, if it has the network for itself.
     relayed
         How many of its transfers go to NPUs that do not take part in it.
+    bound_cut_short
+        Whether the search for its bound was ended by a limit, so that it may take longer.
     """
 
     collective: Collective
@@ -44,10 +47,15 @@ class CollectiveRow:
     bus_bandwidth: float
     bound: Picoseconds
     relayed: int
+    bound_cut_short: bool = False
 
 
-def each_collective(algorithm: Algorithm, most: int | None = None) -> tuple[CollectiveRow, ...]:
+def each_collective(
+    algorithm: Algorithm, most: int | None = None, time_limit: float = TIME_FOR_BOUNDS
+) -> tuple[CollectiveRow, ...]:
     """Return what becomes of each of the collectives that an algorithm is for, or of so many of the first.
+
+    After `time_limit` seconds, searches for bounds are cut short.
 
     Examples
     --------
@@ -63,8 +71,8 @@ def each_collective(algorithm: Algorithm, most: int | None = None) -> tuple[Coll
     shown = algorithm.collectives[:most]
     # Those that are alike, in groups that may differ, mostly take the same; but not always.
     keys = [(one.kind, one.size, tuple(one.members(topology.npus).tolist())) for one in shown]
-    quick = len(set(keys)) > MOST_SEARCHED
-    known: dict[tuple[object, ...], Picoseconds] = {}
+    patience = Patience.of(time_limit)
+    known: dict[tuple[object, ...], Bound] = {}
     rows = []
     for number, (key, collective) in enumerate(zip(keys, shown, strict=True)):
         own = np.flatnonzero(of == number)
@@ -74,8 +82,10 @@ def each_collective(algorithm: Algorithm, most: int | None = None) -> tuple[Coll
         members = collective.members(topology.npus)
         outside = (topology.kind[t.dst[own]] == NPU) & ~np.isin(t.dst[own], members)
         if key not in known:
-            known[key] = lower_bound(topology, collective.uncut(), quick=quick).value
+            known[key] = lower_bound(topology, collective.uncut(), time_limit=patience.left)
         rate, bus = bandwidths(collective, len(members), finish)
         relayed = int(np.count_nonzero(outside))
-        rows.append(CollectiveRow(collective, begin, finish, rate, bus, known[key], relayed))
+        bound = known[key]
+        proven = (bound.value, relayed, bound.cut_short)
+        rows.append(CollectiveRow(collective, begin, finish, rate, bus, *proven))
     return tuple(rows)

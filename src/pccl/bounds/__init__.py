@@ -2,6 +2,7 @@
 
 registry   the kinds of bounds; the best bound of all kinds; the check of a certificate
 case       what all of them ask: which chunks leave a set, how fast links are, what goes from where to where
+patience   how long a search may take
 windows    from when until when links can carry what helps, and how much that is
 latency    the unloaded time of a chunk from one device to another
 cut        what must leave a set of devices, over the rate at which its links carry it away

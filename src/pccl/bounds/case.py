@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -20,6 +20,7 @@ from pccl._arrays import (
     take_rows,
 )
 from pccl.algorithm.bound import Certificate
+from pccl.bounds.patience import Patience
 from pccl.bounds.windows import PICOSECONDS, Windows
 from pccl.collective import Conditions
 from pccl.network import NEVER, times_from_nearest
@@ -62,6 +63,8 @@ class Case:
         Per chunk: whether it might be cut further; None if none might.
     quick
         Whether an answer is wanted that takes no time to speak of.
+    patience
+        How long the search may take.
     """
 
     topology: Topology
@@ -69,6 +72,7 @@ class Case:
     whole_chunks: bool = False
     cut_freely: Bools | None = None
     quick: bool = False
+    patience: Patience = field(default_factory=Patience)
 
     @cached_property
     def cuts(self) -> list[Bools]:

@@ -32,6 +32,8 @@ def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
     looks = _Looks(case, size)
     ranked: dict[tuple[tuple[str, tuple[int, ...]], ...], float] = {}
     for inside in case.cuts:
+        if ranked and case.patience.ends():
+            break
         for certificate, value in looks.at(inside):
             ranked[tuple(certificate.items())] = value
     best = sorted(ranked, key=lambda key: -ranked[key])

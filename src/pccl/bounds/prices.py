@@ -53,9 +53,9 @@ def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
         demand /= demand.max()
         senders = np.count_nonzero(demand.sum(axis=1))
         if senders * topology.num_links <= SMALL_LP:
-            found.append(by_program(topology, demand, rate))
+            found.append(by_program(topology, demand, rate, case.patience))
         else:
-            found.append(by_rising(topology, demand, rate, _crossing(case)))
+            found.append(by_rising(topology, demand, rate, _crossing(case), case.patience))
     # Of copies, cuts know all there is to know, unless switches cannot multiply them.
     matters = topology.plain or np.any(case.conditions.reduces)
     if several and matters and topology.num_devices <= MOST_DEVICES:

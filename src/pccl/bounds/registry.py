@@ -16,6 +16,7 @@ from pccl._arrays import Bools
 from pccl.algorithm.bound import Bound, Certificate
 from pccl.bounds import cover, cut, latency, prices
 from pccl.bounds.case import Case
+from pccl.bounds.patience import Patience
 from pccl.collective import Collective, Conditions, compile_conditions
 from pccl.errors import VerificationError
 from pccl.topology import Topology
@@ -38,12 +39,17 @@ class Kind(Protocol):
 KINDS: dict[str, Kind] = {"latency": latency, "cut": cut, "cover": cover, "prices": prices}
 
 
-def lower_bound(topology: Topology, *collectives: Collective, quick: bool = False) -> Bound:
+def lower_bound(
+    topology: Topology,
+    *collectives: Collective,
+    quick: bool = False,
+    time_limit: float | None = None,
+) -> Bound:
     """The best bound we find for all collectives running at the same time.
 
     Where a collective does not say into how many chunks its data are cut, the bound holds however they are; if all of
-    them say so, it is about whole chunks. A `quick` answer does
-    without prices that have to be searched for.
+    them say so, it is about whole chunks. A `quick` answer does without prices that have to be searched for. After
+    `time_limit` seconds the best that was found by then is returned, which says that it was cut short.
 
     Examples
     --------
@@ -62,6 +68,7 @@ def lower_bound(topology: Topology, *collectives: Collective, quick: bool = Fals
         whole_chunks=not np.any(is_free),
         quick=quick,
         cut_freely=is_free[conditions.collective],
+        patience=Patience.of(time_limit),
     )
 
 
@@ -72,23 +79,29 @@ def bound_of(
     whole_chunks: bool = False,
     quick: bool = False,
     cut_freely: Bools | None = None,
+    patience: Patience | None = None,
 ) -> Bound:
     """The best bound for these conditions.
 
     With `whole_chunks`, cuts count chunks as they are, which proves more but for this way to cut the data alone;
-    `cut_freely` says which chunks might be cut further. A `quick` answer does
-    without prices that have to be searched for.
+    `cut_freely` says which chunks might be cut further. A `quick` answer does without prices that have to be searched
+    for. The search is over with the patience, but for the quickest kind.
     """
-    case = Case(topology, conditions, whole_chunks, cut_freely, quick)
-    found = []
+    patience = patience or Patience()
+    case = Case(topology, conditions, whole_chunks, cut_freely, quick, patience)
+    found: list[Bound] = []
     for name, kind in KINDS.items():
+        if found and patience.ends():
+            break
         for certificate, whole in kind.find(case):
             value = Picoseconds(kind.prove(case, certificate, whole))
             found.append(Bound(name, value, certificate, whole))
+            if patience.ends():
+                break
     # Of equal bounds the first wins, so that people get the simplest argument.
     best = max(found, key=lambda bound: bound.value)
     reason = KINDS[best.kind].explain(case, best.certificate, best.whole_chunks)
-    return replace(best, reason=reason)
+    return replace(best, reason=reason, cut_short=patience.is_over)
 
 
 def check(bound: Bound, topology: Topology, conditions: Conditions) -> None:

@@ -6,6 +6,7 @@ it is small. Where it is not, prices rise again and again where cheapest ways me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from pccl._arrays import Floats, Ints
 from pccl.bounds.case import Case, Members, Share
 from pccl.bounds.messages import Messages
+from pccl.bounds.patience import Patience
 from pccl.network.graph_kernels import cheapest_loads
 from pccl.topology import Topology
 
@@ -33,7 +35,9 @@ def whole(price: Floats) -> Ints:
     return np.rint(np.maximum(price, 0) * scale).astype(np.int64)
 
 
-def by_rising(topology: Topology, demand: Floats, rate: Floats, crossing: Floats) -> Floats:
+def by_rising(
+    topology: Topology, demand: Floats, rate: Floats, crossing: Floats, patience: Patience
+) -> Floats:
     """Multiplicative weights: what cheapest ways load most gets dearer; the average over all rounds is what counts."""
     first, link = topology.out_links
     src = topology.src[link].astype(np.int64)
@@ -50,6 +54,8 @@ def by_rising(topology: Topology, demand: Floats, rate: Floats, crossing: Floats
     heap = np.empty(len(link) + 2)
     entry = np.empty(len(link) + 2, np.int64)
     for number in range(1, rounds + 1):
+        if number > 1 and patience.ends():
+            break
         weight = np.exp(risen - risen.max())
         price = weight / weight.sum() / rate
         # Later rounds know more.
@@ -63,7 +69,7 @@ def by_rising(topology: Topology, demand: Floats, rate: Floats, crossing: Floats
     return average
 
 
-def by_program(topology: Topology, demand: Floats, rate: Floats) -> Floats:
+def by_program(topology: Topology, demand: Floats, rate: Floats, patience: Patience) -> Floats:
     """Maximise what chunks pay, where no way costs more than its links, and links earn one in all."""
     import highspy
 
@@ -101,8 +107,12 @@ def by_program(topology: Topology, demand: Floats, rate: Floats) -> Floats:
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     for option, setting in (("output_flag", False), ("solver", "ipm"), ("threads", 1)):
         solver.setOptionValue(option, setting)
+    if patience.left < math.inf:
+        solver.setOptionValue("time_limit", max(patience.left, 0.0))
     solver.passModel(program)
     solver.run()
+    if solver.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
+        patience.is_over = True
     return np.array(solver.getSolution().col_value)[:links]
 
 
@@ -118,6 +128,8 @@ def by_trees(case: Case, starts: Sequence[Floats]) -> Floats:
     average = np.zeros(len(rate))
     rounds = int(min(MOST_ROUNDS, max(2, TREE_RELAXATIONS // topology.num_devices**2)))
     for number in range(1, rounds + 1):
+        if case.patience.ends():
+            break
         weight = np.exp(risen - risen.max())
         price = weight / weight.sum() / rate
         average += number * price

@@ -111,6 +111,7 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
                 "algbw": row.algorithm_bandwidth,
                 "busbw": row.bus_bandwidth,
                 "bound_ps": int(row.bound),
+                "bound_cut_short": row.bound_cut_short,
                 "relayed": row.relayed,
             }
             for row in _each(algorithm)
@@ -119,9 +120,11 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
         "seed": provenance.seed,
         "seconds": round(provenance.seconds, 6),
         "version": provenance.version,
+        "cut_short": provenance.cut_short,
         # None stays None: no bound is not a bound of zero.
         "bound_ps": bound and int(bound.value),
         "bound_kind": bound and bound.kind,
+        "bound_cut_short": bound and bound.cut_short,
         "gap": algorithm.gap,
     }
 
@@ -137,7 +140,7 @@ def print_each_collective(algorithm: Algorithm) -> None:
             microseconds(row.finish, 2),
             f"{row.algorithm_bandwidth / 1e9:,.2f}",
             f"{row.bus_bandwidth / 1e9:,.2f}",
-            microseconds(row.bound, 2),
+            microseconds(row.bound, 2) + (" (cut short)" if row.bound_cut_short else ""),
             f"{row.relayed:,}",
         )
         for row in rows

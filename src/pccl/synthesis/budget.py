@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 from pccl.settings import Settings
+from pccl.synthesis.clock import Clock
 
 WORKERS = 2  # attempts made at the same time; the same on all machines, so that all find the same
 TWO_PHASES = 1.5  # times as much work is allowed where sums are collected and spread
+ALL_SEARCHES = 3.0  # times as much for all searches of a call together
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Budget:
     """What is left of an effort."""
 
     effort: Effort
-    deadline: float | None  # by the clock of time.perf_counter
+    clock: Clock
+    deadline: float | None  # seconds on the clock
     allowed: float = 0.0  # work in all
     spent: int = 0  # work so far
     stopped: bool = False  # one of several attempts has been: the others are to see it
@@ -54,9 +56,22 @@ class Budget:
 
     def affords(self, cost: int, share: float = 1.0) -> bool:
         """Whether attempts of that cost, made side by side, fit a share of what is allowed in all."""
-        return self.spent + WORKERS * cost <= share * self.allowed
+        left = min(share * self.allowed - self.spent, self.clock.work)
+        return WORKERS * cost <= left
+
+    def spend(self, work: int) -> None:
+        """Count work that was done, also on the clock that all searches share."""
+        self.spent += work
+        self.clock.work -= work
 
     def over(self) -> bool:
         """Whether to stop at once."""
-        late = self.deadline is not None and time.perf_counter() > self.deadline
-        return self.stopped or self.interrupted or late
+        return self.stopped or self.interrupted or self.clock.is_past(self.deadline)
+
+
+def clock_of(settings: Settings, npus: int) -> Clock:
+    """The clock for a call with these settings, on a network with so many NPUs."""
+    work = ALL_SEARCHES * effort_of(settings).work
+    if settings.time_limit is not None:
+        return Clock(settings.time_limit, work=work)
+    return Clock(settings.usual_wait(npus), is_promised=True, work=work)

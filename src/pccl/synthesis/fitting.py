@@ -9,7 +9,6 @@ that suits all of them is preferred to the best if it takes hardly longer.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +21,7 @@ from pccl.collective import Collective
 from pccl.errors import InfeasibleError, PcclError
 from pccl.settings import Settings
 from pccl.synthesis.chunking import cut, pieces_of
+from pccl.synthesis.clock import Clock
 from pccl.synthesis.incumbent import Entry, Log
 from pccl.synthesis.judging import (
     KEPT,
@@ -70,16 +70,14 @@ class Fitting:
     settings: Settings
     progress: Progress
     log: Log | None
-    begin: float = field(init=False)
+    clock: Clock
+    deadline: float | None  # seconds on the clock
     so_far: Plan | None = None  # what to return where the user has had enough
     interrupted: bool = False  # whether he has
     first_pass: float = 0.0  # seconds until there was any schedule
     expects_exchange: bool = True  # whether a search may leave it to schemes to exchange sums
     is_let_down: bool = False  # whether it did, and none was taken
     known_times: list[Answer] = field(default_factory=list)  # what runtimes have said
-
-    def __post_init__(self) -> None:
-        self.begin = time.perf_counter()
 
     def run(self) -> Plan:
         """The best plan for the runtime that is named, or for all of them, with a bound for any number of chunks."""
@@ -276,7 +274,7 @@ class Fitting:
     ) -> Plan:
         """The plan, which takes so long, or a known scheme that is judged to be better."""
         # They get the time that searches have left.
-        search.budget.deadline = self._deadline
+        search.budget.deadline = self.deadline
         search.budget.stopped = False
         schemes = Schemes.of(search, plan.bound, duration)
         tried = None
@@ -302,8 +300,9 @@ class Fitting:
     def _tell(self, plan: Plan) -> None:
         """Write a line of the log."""
         if self.log is not None and plan.bound is not None:
-            elapsed = time.perf_counter() - self.begin
-            self.log(Entry(elapsed, plan.origin, plan.algorithm.duration, plan.bound.value))
+            self.log(
+                Entry(self.clock.elapsed, plan.origin, plan.algorithm.duration, plan.bound.value)
+            )
 
     def _alternatives(
         self,
@@ -406,15 +405,9 @@ class Fitting:
     ) -> Search:
         """A search in a share of the time that is left."""
         settings = settings or self.settings
-        if self._deadline is not None:
-            left = SHARE_OF_SEARCH * (self._deadline - time.perf_counter())
-            settings = replace(settings, time_limit=max(left, 1e-3))
-        return Search.of(topology, collectives, settings, self.progress, self.log)
-
-    @property
-    def _deadline(self) -> float | None:
-        limit = self.settings.time_limit
-        return None if limit is None else self.begin + limit
+        search = Search.of(topology, collectives, settings, self.progress, self.log, self.clock)
+        search.budget.deadline = self.clock.part_until(self.deadline, SHARE_OF_SEARCH)
+        return search
 
     def _improved(self, topology: Topology, schedule: Schedule, share: float = 1.0) -> Schedule:
         """The best that a search finds with as many chunks."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pccl.bounds import Bound
 from pccl.errors import InternalError
 from pccl.network import NEVER
+from pccl.synthesis.clock import Clock
 from pccl.synthesis.schedule import Schedule
 from pccl.units import Picoseconds
 
@@ -40,7 +40,7 @@ Log: TypeAlias = Callable[[Entry], None]
 class Incumbent:
     """The best schedule so far, and what is known of how good it can be."""
 
-    begin: float
+    clock: Clock
     log: Log | None
     any_number_of_chunks: bool = False  # whether it is left open
     schedule: Schedule | None = None
@@ -62,6 +62,8 @@ class Incumbent:
         """Take what was proven if it proves more; returns the best so far."""
         if self.bound is None or found.value > self.bound.value:
             self.bound = found
+        elif found.cut_short:
+            self.bound = replace(self.bound, cut_short=True)
         return self.bound
 
     def offer(self, found: Schedule) -> None:
@@ -69,7 +71,7 @@ class Incumbent:
         best = self.schedule
         self.shortest = min(self.shortest, found.duration)
         if best is None:
-            self.first_pass = time.perf_counter() - self.begin
+            self.first_pass = self.clock.now()
         if best is None or found.duration < best.duration:
             self.schedule = found
             self.tell()
@@ -94,7 +96,7 @@ class Incumbent:
         bound = self.bound
         if bound is None or not self.any_number_of_chunks:
             bound = self.raise_bound(self.best.problem.known_bound)
-        elapsed = time.perf_counter() - self.begin
+        elapsed = self.clock.elapsed
         best = Picoseconds(self.best.duration)
         self.log(Entry(elapsed, str(self.best.origin), best, bound.value))
 

@@ -11,8 +11,10 @@ import numpy as np
 
 from pccl._arrays import Bools, Indices
 from pccl.bounds import Bound, bound_of
+from pccl.bounds.patience import Patience
 from pccl.collective import Collective, Conditions
 from pccl.network import Network, network, steps_help
+from pccl.synthesis.clock import Clock
 from pccl.synthesis.jobs import Jobs, jobs_backwards, jobs_that_collect, jobs_that_spread
 from pccl.synthesis.roots import Root, find_roots
 from pccl.synthesis.zones import Zones, zones_of
@@ -32,6 +34,7 @@ class Problem:
     seed: int
     progress: Progress
     confined: Bools  # per collective: whether it keeps to its own NPUs
+    clock: Clock = field(default_factory=Clock)
     _jobs: dict[tuple[Root, bool], tuple[Jobs, Jobs]] = field(default_factory=dict)
 
     @cached_property
@@ -89,7 +92,19 @@ class Problem:
     @cached_property
     def bound(self) -> Bound:
         """The best bound for the chunks as they are."""
-        return bound_of(self.topology, self.conditions, whole_chunks=True)
+        found = self._bound_within(self.clock.time_left)
+        self.clock.is_cut_short |= found.cut_short
+        return found
+
+    def best_bound(self, time_limit: float | None) -> Bound:
+        """The same, with so many seconds to find it, if the search had too few."""
+        if "bound" in vars(self) and not self.bound.cut_short:
+            return self.bound
+        return self._bound_within(time_limit)
+
+    def _bound_within(self, time_limit: float | None) -> Bound:
+        patience = Patience.of(time_limit)
+        return bound_of(self.topology, self.conditions, whole_chunks=True, patience=patience)
 
     @property
     def known_bound(self) -> Bound:

@@ -10,7 +10,6 @@ It stops as soon as the best is proven to be good enough, nothing more is gained
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,9 @@ from pccl.bounds import Bound, lower_bound
 from pccl.collective import Collective, compile_conditions
 from pccl.errors import InfeasibleError
 from pccl.settings import Settings
-from pccl.synthesis.budget import TWO_PHASES, WORKERS, Budget, Enough, effort_of
+from pccl.synthesis.budget import TWO_PHASES, WORKERS, Budget, Enough, clock_of, effort_of
 from pccl.synthesis.chunking import cut, numbers_of_chunks, pieces_of
+from pccl.synthesis.clock import Clock
 from pccl.synthesis.improve import AS_IT_IS, IMPROVEMENTS, Aim, Improvement, Timing, retimed
 from pccl.synthesis.incumbent import WORTHWHILE, Incumbent, Log
 from pccl.synthesis.methods import METHODS, Method, cost_of
@@ -60,6 +60,10 @@ HOPELESS = 1.25
 TELLING = 4
 # What takes so many times as long as the best, and is not yet mended, will not become as good.
 MENDABLE = 1.06
+# Of the effort: for a search that keeps collectives to their own NPUs.
+SHARE_OF_CONFINING = 0.25
+# Of the work that is left to all searches of a call: for collectives each by themselves.
+SHARE_OF_NEIGHBOURS = 0.5
 # A relay through others must gain more than this share of the time.
 WORTH_A_RELAY = 0.005
 # So many kinds of collectives are each looked for with all the effort, as if the others were not there.
@@ -102,15 +106,17 @@ class Search:
         settings: Settings,
         progress: Progress,
         log: Log | None,
+        clock: Clock | None = None,
     ) -> Search:
-        """A search that begins now."""
-        begin = time.perf_counter()
-        limit = settings.time_limit
-        deadline = None if limit is None else begin + limit
-        budget = Budget(effort_of(settings), deadline)
+        """A search by the clock of a call; without one, by one of its own that begins now."""
+        clock = clock or clock_of(settings, topology.num_npus)
+        effort = effort_of(settings)
+        # No more than all searches of the call may take, but the first pass is always made.
+        work = max(1, int(min(effort.work, clock.work))) if effort.work else 0
+        budget = Budget(replace(effort, work=work), clock, clock.limit)
         choice = Choice(METHODS, settings)
         is_open = any(one.chunks is None for one in collectives)
-        best = Incumbent(begin, log, is_open)
+        best = Incumbent(clock, log, is_open)
         confined = np.array([getattr(one, "confined", False) for one in collectives], np.bool_)
         return cls(topology, collectives, settings, choice, progress, budget, best, confined)
 
@@ -140,15 +146,19 @@ class Search:
         if self.budget.effort.work == 0:
             return None
         known = best.problem.known_bound
-        if not self.incumbent.any_number_of_chunks:
-            return self.incumbent.raise_bound(known)
-        bound = self.incumbent.raise_bound(self.bound_of_any_cut)
+        is_open = self.incumbent.any_number_of_chunks
+        bound = self.incumbent.raise_bound(self.bound_of_any_cut if is_open else known)
         if not known.whole_chunks and not np.any(self.topology.overhead):
             bound = self.incumbent.raise_bound(known)
-        good = best.duration <= bound.value * (1 + self.budget.effort.gap)
-        if good or self.budget.over():
+        is_good = best.duration <= bound.value * (1 + self.budget.effort.gap)
+        if is_good or self.budget.interrupted:
             return bound
-        return self.incumbent.raise_bound(lower_bound(self.topology, *self.collectives))
+        time_limit = self.budget.clock.time_for_bound
+        if is_open:
+            found = lower_bound(self.topology, *self.collectives, time_limit=time_limit)
+        else:
+            found = best.problem.best_bound(time_limit)
+        return self.incumbent.raise_bound(found)
 
     @cached_property
     def bound_of_any_cut(self) -> Bound:
@@ -205,9 +215,9 @@ class Search:
 
     def _pose(self, collectives: tuple[Collective, ...], confined: Bools) -> Problem:
         conditions = compile_conditions(self.topology, collectives)
-        return Problem(
-            self.topology, collectives, conditions, self.settings.seed, self._report, confined
-        )
+        seed = self.settings.seed
+        clock = self.budget.clock
+        return Problem(self.topology, collectives, conditions, seed, self._report, confined, clock)
 
     def _try_openings(self, problem: Problem, hopeless: set[Method]) -> None:
         """Try what promises most; note what is hopeless, so as not to try it with more chunks."""
@@ -321,7 +331,7 @@ class Search:
         opening = self.best_of.get(fewer)
         if self.is_beaten or opening is None or not self._cheap(opening.problem):
             return False
-        if self.budget.spent > EASY * self.budget.allowed:
+        if self.budget.spent > EASY * self.budget.allowed or self.budget.clock.work <= 0:
             return False
         least = opening.problem.quick_bound.value
         if opening.duration > HOPELESS * best.duration or not self.incumbent.is_near(least):
@@ -330,7 +340,7 @@ class Search:
         search.confined = self.confined
         search._go_on_from(opening)
         found = search.incumbent.best
-        self.budget.spent += search.budget.spent
+        self.budget.spent += search.budget.spent  # which the clock knows already
         self._offer(found)
         if not self.incumbent.is_near(found.duration):
             return False
@@ -372,7 +382,8 @@ class Search:
         free = self._found_alone(served_apart(classes))
         self._settle_side_by_side(free, classes)
         # Who relays for some may be in the way of others.
-        confined = [self._confined_alone(*part) for part in free]
+        share = self._share_of_each(len(free))
+        confined = [self._confined_alone(*part, share) for part in free]
         if confined != free:
             self._settle_side_by_side(confined, classes)
 
@@ -399,25 +410,39 @@ class Search:
         """The best that is found in short time for collectives of which some are confined; None if there is nothing."""
         best = self.incumbent.best
         problem = self._pose(best.problem.collectives, confined)
+        least = self.budget.clock.work - SHARE_OF_CONFINING * self.budget.effort.work
         try:
             options = [*self.choice.openings(problem), *self.choice.variants(problem)]
             methods = dict.fromkeys([best.origin.method, *options])
-            found, stop = self._run([self._attempt(problem, method) for method in methods])
+            attempts = [self._attempt(problem, method) for method in methods]
+            found = self._try_in_private(attempts, problem, least)
         except InfeasibleError:
             return None
         for improvement in self._improvements():
-            if improvement.mends and stop is None:
+            if improvement.mends:
                 found.sort(key=lambda schedule: schedule.duration)
-                tries = [self._improving(improvement, one) for one in found[:WORKERS]]
-                more, stop = self._run(tries)
-                found += more
-        if stop is not None:
-            raise stop
-        return min(found, key=lambda schedule: schedule.duration)
+                attempts = [self._improving(improvement, one) for one in found[:WORKERS]]
+                found += self._try_in_private(attempts, problem, least)
+        return min(found, key=lambda schedule: schedule.duration, default=None)
+
+    def _try_in_private(
+        self, attempts: list[Attempt], problem: Problem, least: float
+    ) -> list[Schedule]:
+        """What attempts find that are no news, as long as they leave so much work to all searches of the call."""
+        found: list[Schedule] = []
+        for low in range(0, len(attempts), WORKERS):
+            if self.budget.clock.work - WORKERS * cost_of(problem) < max(least, 0):
+                break
+            self._stop_if_over()
+            some, stop = self._run(attempts[low : low + WORKERS])
+            found += some
+            if stop is not None:
+                raise stop
+        return found
 
     def _found_alone(self, members: list[tuple[int, ...]]) -> list[Part]:
         """What is best for some collectives at a time, as if the others were not there."""
-        share = min(1.0, AFFORDED_ALONE / len(members))
+        share = self._share_of_each(len(members))
         found: list[tuple[list[Collective], Schedule]] = []
         for some in members:
             asked = [self.collectives[number] for number in some]
@@ -425,13 +450,18 @@ class Search:
             found.append((asked, alike[0] if alike else self._found_for(asked, share)))
         return [(some, schedule) for some, (_, schedule) in zip(members, found, strict=True)]
 
-    def _confined_alone(self, members: tuple[int, ...], schedule: Schedule) -> Part:
+    def _share_of_each(self, parts: int) -> float:
+        """The share of the effort for each of several searches, so that they leave some to others."""
+        affordable = SHARE_OF_NEIGHBOURS * self.budget.clock.work / parts
+        return min(1.0, AFFORDED_ALONE / parts, affordable / self.budget.effort.work)
+
+    def _confined_alone(self, members: tuple[int, ...], schedule: Schedule, share: float) -> Part:
         """What is best for some collectives that keep to their own NPUs; the same if they do, or cannot."""
         if not np.any(relays(schedule)):
             return members, schedule
         try:
             asked = [self.collectives[number] for number in members]
-            return members, self._found_for(asked, 1.0, confined=True)
+            return members, self._found_for(asked, share, confined=True)
         except InfeasibleError:
             return members, schedule
 
@@ -448,10 +478,11 @@ class Search:
     def _search_for(self, collectives: Sequence[Collective], share: float) -> Search:
         """A search of its own, with a share of the effort."""
         self._stop_if_over()
-        search = Search.of(self.topology, collectives, self.settings, self.progress, None)
+        clock = self.budget.clock
+        search = Search.of(self.topology, collectives, self.settings, self.progress, None, clock)
         effort = search.budget.effort
         search.budget.deadline = self.budget.deadline
-        search.budget.effort = replace(effort, work=int(share * effort.work))
+        search.budget.effort = replace(effort, work=max(1, int(share * self.budget.effort.work)))
         return search
 
     # --- attempts -----------------------------------------------------------------------------------------------------
@@ -512,7 +543,6 @@ class Search:
         self._stop_if_over()
         found, stop = self._run(attempts)
         for schedule in found:
-            self.budget.spent += schedule.work
             self._offer(schedule)
         if stop is not None:
             raise stop
@@ -527,15 +557,19 @@ class Search:
     def _run(self, attempts: list[Attempt]) -> tuple[list[Schedule], BaseException | None]:
         """What attempts come to, and what stopped some of them."""
         # Until there is something to fall back on, one after another in this thread, where Ctrl-C arrives.
-        if len(attempts) == 1 or self.incumbent.schedule is None:
-            return [attempt() for attempt in attempts], None
         found: list[Schedule] = []
+        if len(attempts) == 1 or self.incumbent.schedule is None:
+            for attempt in attempts:
+                found.append(attempt())
+                self.budget.spend(found[-1].work)
+            return found, None
         stop: BaseException | None = None
         with ThreadPoolExecutor(WORKERS) as pool:
             # In the order in which they were begun, so that the same is found however fast each one is.
             for attempted in [pool.submit(attempt) for attempt in attempts]:
                 try:
                     found.append(attempted.result())
+                    self.budget.spend(found[-1].work)
                 except (Enough, KeyboardInterrupt) as reason:
                     self.budget.stopped = True  # so that those at work see it when they next report
                     # Others are stopped by that; what the user wants is not to be forgotten over it.

@@ -10,7 +10,6 @@ cannot pass through it to be exchanged, which is quicker for small data.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +23,7 @@ from pccl.collective import Collective
 from pccl.errors import InfeasibleError, PcclError, VerificationError
 from pccl.settings import Settings
 from pccl.synthesis.budget import effort_of
+from pccl.synthesis.clock import Clock
 from pccl.synthesis.fitting import Fitting, with_switches
 from pccl.synthesis.incumbent import Entry, Log
 from pccl.synthesis.judging import TOLERATED, Plan, is_shorter
@@ -43,11 +43,10 @@ def find_plan(
     settings: Settings,
     progress: Progress,
     log: Log | None,
+    clock: Clock,
 ) -> Plan:
     """The best plan of all searches."""
-    begin = time.perf_counter()
-    deadline = None if settings.time_limit is None else begin + settings.time_limit
-    task = _Task(tuple(collectives), settings, progress, log, deadline)
+    task = _Task(tuple(collectives), settings, progress, log, clock, clock.limit)
     # For a runtime, switches do what that has them do; and one pass is one search.
     if settings.target is not None or effort_of(settings).work == 0:
         plan = task.within_limits(topology)
@@ -55,8 +54,11 @@ def find_plan(
         plan = task.with_and_without_abilities(topology)
     if plan.interrupted and log is not None:
         bound = plan.bound or lower_bound(topology, *collectives, quick=True)
-        elapsed = time.perf_counter() - begin
-        log(Entry(elapsed, plan.origin, plan.algorithm.duration, bound.value, interrupted=True))
+        log(
+            Entry(
+                clock.elapsed, plan.origin, plan.algorithm.duration, bound.value, interrupted=True
+            )
+        )
     return plan
 
 
@@ -91,7 +93,8 @@ class _Task:
     settings: Settings
     progress: Progress
     log: Log | None
-    deadline: float | None
+    clock: Clock
+    deadline: float | None  # seconds on the clock
 
     def with_and_without_abilities(self, topology: Topology) -> Plan:
         """The best plan, where switches do all they can, or only pass messages on."""
@@ -136,10 +139,7 @@ class _Task:
 
     def _first(self) -> _Task:
         """The same for the first of two searches, which must not take all the time."""
-        if self.deadline is None:
-            return self
-        now = time.perf_counter()
-        return replace(self, deadline=now + SHARE_OF_FIRST * (self.deadline - now))
+        return replace(self, deadline=self.clock.part_until(self.deadline, SHARE_OF_FIRST))
 
     def _second(self) -> _Task:
         """The same for the second, which begins anew: what it finds is no news yet."""
@@ -147,14 +147,13 @@ class _Task:
 
     def _is_too_late_for(self, plan: Plan) -> bool:
         """Whether there is no time left for a second search, whose first pass, which nothing cuts short, is as long."""
-        return self.deadline is not None and time.perf_counter() + plan.first_pass >= self.deadline
+        if self.deadline is None:
+            return False
+        return self.clock.is_past(self.deadline - plan.first_pass)
 
     def _searched(self, topology: Topology) -> Plan:
-        settings = self.settings
-        if self.deadline is not None:
-            left = self.deadline - time.perf_counter()
-            settings = replace(settings, time_limit=max(left, 1e-3))
-        return Fitting(topology, self.collectives, settings, self.progress, self.log).run()
+        given = (self.settings, self.progress, self.log, self.clock, self.deadline)
+        return Fitting(topology, self.collectives, *given).run()
 
     def _better(self, other: Plan, plan: Plan) -> Plan:
         """Of two plans the one that suits the collectives better, with the bound of the second.

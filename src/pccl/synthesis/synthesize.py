@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
-
-from numba.core.event import install_timer
 
 from pccl._kernels import kernels_are_cached
 from pccl.algorithm import Algorithm, Provenance
@@ -15,6 +12,8 @@ from pccl.collective import Collective
 from pccl.collective.registry import check_task
 from pccl.errors import InternalError, VerificationError
 from pccl.settings import Settings
+from pccl.synthesis.budget import clock_of
+from pccl.synthesis.clock import Clock
 from pccl.synthesis.incumbent import Log
 from pccl.synthesis.problem import Progress
 from pccl.synthesis.switches import find_plan
@@ -58,19 +57,19 @@ def synthesize(
     >>> pccl.synthesize(ring, pccl.AllGather(size="4kB", chunks=1))
     Algorithm(all-gather on ring:4: 12 transfers, 2.00 us)
     """
-    begin = time.perf_counter()
     settings = Settings.read(settings).with_overrides(overrides)
     check_task(topology, collectives)
-    report = progress or _silent
+    clock = clock_of(settings, topology.num_npus)
+    report = _with_what_is_left(clock, progress or _silent)
     if not kernels_are_cached():
         report(0, 1, "compiling kernels, first run only")
-    compiling: list[float] = []
-    with install_timer("numba:compile", compiling.append):
-        plan = find_plan(topology, collectives, settings, report, log)
-    seconds = time.perf_counter() - begin - sum(compiling)
+    with clock.running():
+        plan = find_plan(topology, collectives, settings, report, log, clock)
+    seconds = clock.elapsed
     aim = f" for {settings.target}" if settings.target else ""
     method = f"{settings.effort}{aim}: {plan.origin}"
-    provenance = Provenance(method, settings.seed, max(seconds, 0.0))
+    cut_short = clock.is_cut_short or plan.interrupted
+    provenance = Provenance(method, settings.seed, max(seconds, 0.0), cut_short=cut_short)
     algorithm = replace(plan.algorithm, provenance=provenance, bound=plan.bound)
     if settings.verify:
         chunks = len(algorithm.conditions)
@@ -81,6 +80,17 @@ def synthesize(
             text = f"the synthesizer made an algorithm that is wrong: {error}"
             raise InternalError(text) from error
     return algorithm
+
+
+def _with_what_is_left(clock: Clock, progress: Progress) -> Progress:
+    """Tell of progress, and how long it may take from now on."""
+
+    def report(done: int, total: int, text: str) -> None:
+        left = clock.time_left
+        # The first pass is always completed: once there is no time left, nobody knows how long that takes.
+        progress(done, total, f"{text}, at most {left:.0f} s left" if left else text)
+
+    return report
 
 
 def _silent(done: int, total: int, text: str) -> None:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-from numba.core.event import install_timer
 
 from pccl._files import replacing
 from pccl._version import __version__
@@ -27,12 +24,10 @@ from pccl.errors import FormatError, PcclError
 from pccl.settings import Settings
 from pccl.synthesis import synthesize
 from pccl.targets import TARGETS
-from pccl.topology import Topology, topology_from_dict
+from pccl.topology import topology_from_dict
 
 # Transfers of an algorithm that a runtime is asked about.
 MOST_ASKED = 40_000
-# The share of the time for a search that compiling may take.
-MOST_COMPILING = 0.1
 
 
 @dataclass(frozen=True)
@@ -94,7 +89,7 @@ def perform(task: Task) -> Outcome:
     topology = topology_from_dict(dict(task.topology))
     collectives = task.read()
     settings = Settings.of(**task.settings)
-    algorithm = _searched(topology, collectives, settings)
+    algorithm = synthesize(topology, *collectives, settings=settings)
     # With switches that do no more than the runtime lets them do.
     planned_for = algorithm.topology
     bound = algorithm.bound or lower_bound(planned_for, *collectives, quick=True)
@@ -116,19 +111,6 @@ def perform(task: Task) -> Outcome:
         algorithm.provenance.seconds,
         _as_bytes(algorithm),
     )
-
-
-def _searched(
-    topology: Topology, collectives: Sequence[Collective], settings: Settings
-) -> Algorithm:
-    """What a search finds whose time was not spent on compiling kernels, as the first ones of an installation do."""
-    while True:
-        compiling: list[float] = []
-        with install_timer("numba:compile", compiling.append):
-            algorithm = synthesize(topology, *collectives, settings=settings)
-        # Each time there is less left to compile; in the end nothing.
-        if settings.time_limit is None or sum(compiling) <= MOST_COMPILING * settings.time_limit:
-            return algorithm
 
 
 def _is_better(known: Algorithm, found: Algorithm, settings: Settings) -> bool:
