@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
+from pccl.algorithm import Algorithm
 from pccl.bounds import Bound
 from pccl.errors import InternalError
 from pccl.network import NEVER
@@ -26,11 +28,18 @@ class Entry:
     best: Picoseconds
     bound: Picoseconds
     interrupted: bool = False  # by the user, so that this is the last line
+    # Makes the algorithm that this line tells of, which nobody has verified yet; while the search goes on, too.
+    algorithm: Callable[[], Algorithm] | None = field(default=None, compare=False, repr=False)
 
     @property
     def gap(self) -> float:
         """By how much the best exceeds the bound."""
         return int(self.best) / int(self.bound) - 1 if self.bound else 0.0
+
+    def made_by(self, change: Callable[[Algorithm], Algorithm]) -> Entry:
+        """The same line, whose algorithm is changed when it is made."""
+        make = self.algorithm
+        return self if make is None else replace(self, algorithm=lambda: change(make()))
 
 
 Log: TypeAlias = Callable[[Entry], None]
@@ -96,7 +105,8 @@ class Incumbent:
             bound = self.raise_bound(self.best.problem.known_bound)
         elapsed = time.perf_counter() - self.begin
         best = Picoseconds(self.best.duration)
-        self.log(Entry(elapsed, str(self.best.origin), best, bound.value))
+        make = partial(self.best.algorithm, bound=bound)
+        self.log(Entry(elapsed, str(self.best.origin), best, bound.value, algorithm=make))
 
 
 def _are_alike(one: Schedule, other: Schedule) -> bool:

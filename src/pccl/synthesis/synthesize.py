@@ -9,13 +9,12 @@ from typing import Any
 from numba.core.event import install_timer
 
 from pccl._kernels import kernels_are_cached
-from pccl.algorithm import Algorithm, Provenance
-from pccl.algorithm import verify as check
+from pccl.algorithm import Algorithm, Provenance, verify
 from pccl.collective import Collective
 from pccl.collective.registry import check_task
 from pccl.errors import InternalError, VerificationError
 from pccl.settings import Settings
-from pccl.synthesis.incumbent import Log
+from pccl.synthesis.incumbent import Entry, Log
 from pccl.synthesis.problem import Progress
 from pccl.synthesis.switches import find_plan
 from pccl.topology import Topology
@@ -65,22 +64,35 @@ def synthesize(
     if not kernels_are_cached():
         report(0, 1, "compiling kernels, first run only")
     compiling: list[float] = []
+
+    def signed(algorithm: Algorithm, origin: str) -> Algorithm:
+        seconds = time.perf_counter() - begin - sum(compiling)
+        aim = f" for {settings.target}" if settings.target else ""
+        method = f"{settings.effort}{aim}: {origin}"
+        provenance = Provenance(method, settings.seed, max(seconds, 0.0))
+        return replace(algorithm, provenance=provenance)
+
+    def tell(entry: Entry) -> None:
+        if log is not None:
+            log(entry.made_by(lambda algorithm: signed(algorithm, entry.method)))
+
     with install_timer("numba:compile", compiling.append):
-        plan = find_plan(topology, collectives, settings, report, log)
-    seconds = time.perf_counter() - begin - sum(compiling)
-    aim = f" for {settings.target}" if settings.target else ""
-    method = f"{settings.effort}{aim}: {plan.origin}"
-    provenance = Provenance(method, settings.seed, max(seconds, 0.0))
-    algorithm = replace(plan.algorithm, provenance=provenance, bound=plan.bound)
+        plan = find_plan(topology, collectives, settings, report, None if log is None else tell)
+    algorithm = signed(replace(plan.algorithm, bound=plan.bound), plan.origin)
     if settings.verify:
         chunks = len(algorithm.conditions)
         report(chunks, chunks, "verifying")
-        try:
-            check(algorithm)
-        except VerificationError as error:
-            text = f"the synthesizer made an algorithm that is wrong: {error}"
-            raise InternalError(text) from error
+        verify_own(algorithm)
     return algorithm
+
+
+def verify_own(algorithm: Algorithm) -> None:
+    """Verify what was made here; what is wrong with it is a bug of ours, and not a mistake of the user."""
+    try:
+        verify(algorithm)
+    except VerificationError as error:
+        text = f"the synthesizer made an algorithm that is wrong: {error}"
+        raise InternalError(text) from error
 
 
 def _silent(done: int, total: int, text: str) -> None:

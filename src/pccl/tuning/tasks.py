@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from numba.core.event import install_timer
 
-from pccl._files import replacing
+from pccl._files import replacing, scratch_folder
 from pccl._version import __version__
 from pccl.algorithm import Algorithm, load
 from pccl.bounds import lower_bound
@@ -25,7 +24,7 @@ from pccl.collective import Collective, collective_from_dict
 from pccl.doctor.expectation import best_of_nccl
 from pccl.errors import FormatError, PcclError
 from pccl.settings import Settings
-from pccl.synthesis import synthesize
+from pccl.synthesis import Entry, synthesize
 from pccl.targets import TARGETS
 from pccl.topology import Topology, topology_from_dict
 
@@ -125,10 +124,16 @@ def _searched(
     while True:
         compiling: list[float] = []
         with install_timer("numba:compile", compiling.append):
-            algorithm = synthesize(topology, *collectives, settings=settings)
+            algorithm = synthesize(topology, *collectives, settings=settings, log=_refuse_cut_short)
         # Each time there is less left to compile; in the end nothing.
         if settings.time_limit is None or sum(compiling) <= MOST_COMPILING * settings.time_limit:
             return algorithm
+
+
+def _refuse_cut_short(entry: Entry) -> None:
+    """Raise where a search was stopped: it would return its best so far, which is not to be taken for its result."""
+    if entry.interrupted:
+        raise KeyboardInterrupt
 
 
 def _is_better(known: Algorithm, found: Algorithm, settings: Settings) -> bool:
@@ -149,8 +154,8 @@ def _is_better(known: Algorithm, found: Algorithm, settings: Settings) -> bool:
 
 
 def _as_bytes(algorithm: Algorithm) -> bytes:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "plan.pccl"
+    with scratch_folder() as folder:
+        path = folder / "plan.pccl"
         algorithm.save(path)
         return path.read_bytes()
 
