@@ -152,7 +152,7 @@ class _Sweep:
     def _part(self) -> Comparison | None:
         """What there is of the comparison that is under way; None if there is nothing."""
         from pccl.analysis import compare as set_beside
-        from pccl.synthesis import verify_own
+        from pccl.synthesis.synthesize import verify_own
 
         ours = self.ours
         if ours is None:

@@ -130,7 +130,7 @@ class _Result:
         if self.is_kept or self.algorithm is None:
             return
         if self.task.settings.verify:
-            from pccl.synthesis import verify_own
+            from pccl.synthesis.synthesize import verify_own
 
             self.watch.progress(0, 0, "verifying")
             verify_own(self.algorithm)

@@ -21,6 +21,6 @@ improve/     ways to make one better
 from __future__ import annotations
 
 from pccl.synthesis.incumbent import Entry
-from pccl.synthesis.synthesize import synthesize, verify_own
+from pccl.synthesis.synthesize import synthesize
 
-__all__ = ["Entry", "synthesize", "verify_own"]
+__all__ = ["Entry", "synthesize"]

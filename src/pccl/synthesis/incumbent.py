@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -35,11 +35,6 @@ class Entry:
     def gap(self) -> float:
         """By how much the best exceeds the bound."""
         return int(self.best) / int(self.bound) - 1 if self.bound else 0.0
-
-    def made_by(self, change: Callable[[Algorithm], Algorithm]) -> Entry:
-        """The same line, whose algorithm is changed when it is made."""
-        make = self.algorithm
-        return self if make is None else replace(self, algorithm=lambda: change(make()))
 
 
 Log: TypeAlias = Callable[[Entry], None]

@@ -73,8 +73,10 @@ def synthesize(
         return replace(algorithm, provenance=provenance)
 
     def tell(entry: Entry) -> None:
+        make = entry.algorithm
+        whole = None if make is None else lambda: signed(make(), entry.method)
         if log is not None:
-            log(entry.made_by(lambda algorithm: signed(algorithm, entry.method)))
+            log(replace(entry, algorithm=whole))
 
     with install_timer("numba:compile", compiling.append):
         plan = find_plan(topology, collectives, settings, report, None if log is None else tell)

@@ -142,8 +142,10 @@ def _through(
                 finished.keep(outcome)
                 tell(f"{task.kind} {Bytes(task.size)}")
     finally:
-        for future in pending:
-            future.cancel()
+        # Our own are ended with their processes.
+        if not renewable:
+            for future in pending:
+                future.cancel()
 
 
 def _done(pending: dict[Any, Task]) -> list[Any]:
