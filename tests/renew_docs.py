@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 import pccl
 from pccl.cli import main as program
+from tests.end_to_end.program import untold
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -67,7 +68,8 @@ def run(command: str) -> str:
     name, *arguments = shlex.split(command)
     if name != "pccl":
         raise ValueError(f"pages show pccl at work, not {name!r}")
-    output = CliRunner().invoke(program, arguments, prog_name="pccl").output
+    with untold():
+        output = CliRunner().invoke(program, arguments, prog_name="pccl").output
     return "".join(f"{line.rstrip()}\n" for line in output.splitlines())
 
 

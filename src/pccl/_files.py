@@ -11,7 +11,17 @@ from typing import BinaryIO
 
 from pccl.errors import FormatError
 
-__all__ = ["encoding_of", "refuse_endless", "replacing"]
+__all__ = [
+    "encoding_of",
+    "refuse_endless",
+    "remove_unfinished",
+    "removed_if_stopped",
+    "replacing",
+    "scratch_folder",
+]
+
+# What is to be removed if the process is ended from outside.
+_UNFINISHED: set[Path] = set()
 
 
 @contextmanager
@@ -38,14 +48,46 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         # In the same folder, as only within one file system is a replacement a single step; by the
         # number of the process, so that two of them do not write into one file.
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        _UNFINISHED.add(unfinished)
         try:
             with unfinished.open("wb") as file:
                 yield file
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
+            _UNFINISHED.discard(unfinished)
     except OSError as error:
         raise FormatError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        _UNFINISHED.add(folder)
+        try:
+            yield folder
+        finally:
+            _UNFINISHED.discard(folder)
+
+
+def removed_if_stopped(path: str | Path) -> None:
+    """Remove this too, which others will remove, if the process is ended from outside before they do."""
+    _UNFINISHED.add(Path(path))
+
+
+def remove_unfinished() -> None:
+    """Remove files and folders that nobody will finish, as the process ends at once."""
+    from shutil import rmtree
+
+    for path in list(_UNFINISHED):
+        if path.is_dir():
+            rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def refuse_endless(path: str | Path) -> None:

@@ -9,7 +9,6 @@ import os
 import pickle
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pccl._files import scratch_folder
 from pccl.algorithm import Algorithm
 from pccl.errors import RunError
 from pccl.runtime import Arrays, Buffers, NumpyArrays, Rank, scripts_of
@@ -173,15 +173,15 @@ def run(algorithm: Algorithm, job: Job) -> Report:
     if launched():
         return join(world_transport(job.timeout), algorithm, job)
     launcher = find_mpiexec()
-    with tempfile.TemporaryDirectory() as folder:
-        task = Path(folder, "task")
+    with scratch_folder() as folder:
+        task = folder / "task"
         # Files of our own, read again by ourselves.
         task.write_bytes(pickle.dumps((algorithm, job)))
         ranks = ["-n", str(algorithm.topology.num_npus), sys.executable, "-m", "pccl.mpi"]
         done = subprocess.run(
             [launcher, *ranks, str(task)], capture_output=True, text=True, check=False
         )
-        answer = Path(folder, "task.report")
+        answer = folder / "task.report"
         if done.returncode or not answer.exists():
             said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
             raise RunError(f"mpiexec ended with status {done.returncode}: {said[-1]}")

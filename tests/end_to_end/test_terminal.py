@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from pccl.cli.app import COMMANDS
-from pccl.cli.console import _brief
+from pccl.cli.progress import _brief
 from tests.end_to_end.program import Terminal
 from tests.end_to_end.program import pccl as run
 
@@ -76,6 +76,9 @@ def test_columns_line_up_whatever_script_names_are_in(tmp_path, terminal):
         ("price-guided, steepness 40, urgency 0, rounds", "price-guided"),
         ("32MiB: baseline halving-doubling-of-everything", "32MiB: baseline halving…"),
         ("compiling kernels, first run only", "compiling kernels, first run only"),
+        # What is left is what people wait for.
+        ("re-routing, at most 12 s left", "re-routing, at most 12 s left"),
+        ("price-guided, steepness 40, at most 2 min left", "price-guided, at most 2 min left"),
     ],
 )
 def test_the_live_line_has_short_names(text, brief):

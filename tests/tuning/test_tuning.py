@@ -9,7 +9,6 @@ import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -186,22 +185,17 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path, monkeypatch):
 
 def test_a_search_that_ctrl_c_cuts_short_is_not_kept(tmp_path, monkeypatch):
     """It catches Ctrl-C, and returns the best that it has found by then."""
-    from pccl.tuning import work
+    from pccl.synthesis import Entry
+    from pccl.tuning import tasks
 
-    def cut_short(task):
-        with suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        return perform(task)
+    def cut_short(*task, settings, log):
+        found = pccl.synthesize(*task, settings=settings)
+        log(Entry(0.0, "", found.duration, found.duration, interrupted=True))
+        return found
 
-    perform = work.perform
-    monkeypatch.setattr(work, "perform", cut_short)
-    # Whoever starts the tests in the background has them ignore Ctrl-C.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(pccl.StoppedError, match="interrupted; 0 of 1 plans"):
-            tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:4KiB", settings=FAST)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    monkeypatch.setattr(tasks, "synthesize", cut_short)
+    with pytest.raises(pccl.StoppedError, match="interrupted; 0 of 1 plans"):
+        tune(RING, [AllGather("1MiB")], tmp_path, sizes="4KiB:4KiB", settings=FAST)
     assert not list(tmp_path.glob("work/*"))
 
 

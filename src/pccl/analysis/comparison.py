@@ -130,6 +130,7 @@ def compare(
     network: Topology | None = None,
     target: str | None = None,
     progress: Progress | None = None,
+    log: Callable[[ComparisonRow], None] | None = None,
 ) -> Comparison:
     """Set an algorithm beside baselines and the lower bound.
 
@@ -158,6 +159,8 @@ def compare(
         switches do as well; one that cannot gets a row that says so.
     progress
         Called with (done, total, what is going on).
+    log
+        Called with the row of each baseline, as soon as there is one.
 
     Examples
     --------
@@ -196,6 +199,8 @@ def compare(
     for done, entry in enumerate(chosen, 1):
         report(done, len(chosen) + 1, f"baseline {entry.name}")
         rows.append(_baseline_row(ours, entry, quick, places, lacking))
+        if log is not None:
+            log(rows[-1])
     if proven is not None and any((row.duration or proven.value) < proven.value for row in rows):
         # It holds for data that are cut as ours are; others cut them finer.
         proven = lower_bound(places[-1], *(one.uncut() for one in algorithm.collectives))

@@ -5,9 +5,12 @@
     app       the program: the registry of commands, exit codes, and errors in one line
     options   how a command is made, and the options that several take; those of settings and formats are read off them
     task      what to do, by flags or by a spec file
-    console   tables and a live line on a terminal, plain text in a pipe
+    console   tables on a terminal, plain text in a pipe
+    progress  what a long command tells while it lasts
+    stopping  how a command ends early
 
-    search    the commands synthesize, compare and bound
+    search    synthesize and bound
+    compare   compare
     show      show and verify
     simulate  simulate
     formats   export, check and import
@@ -23,6 +26,24 @@ Nothing here imports NumPy, Numba, Rich, YAML or msgspec before a command needs 
 
 from __future__ import annotations
 
-from pccl.cli.app import main
+from typing import TYPE_CHECKING, NoReturn
 
-__all__ = ["main"]
+from pccl._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from pccl.cli.app import main
+
+__all__ = ["main", "run"]
+__getattr__ = lazy_names(__name__, ["main"], ["app"])
+
+
+def run() -> NoReturn:
+    """Be the program ``pccl``, which can be stopped from here on."""
+    from pccl.cli.stopping import program
+
+    def begin() -> None:
+        from pccl.cli.app import main
+
+        main.main()
+
+    program(begin)

@@ -1,5 +1,5 @@
 """``python -m pccl.cli``."""
 
-from pccl.cli import main
+from pccl.cli import run
 
-main()
+run()

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from pccl._version import __version__
+from pccl.cli import stopping
 from pccl.cli.console import print_error
 from pccl.cli.options import epilog
 from pccl.errors import PcclError, StoppedError, VerificationError
@@ -32,7 +33,7 @@ COMMANDS = {
     "lab": ("lab", "Measure plans on a network in a box: namespaces and real TCP."),
     "probe": ("lab", "Measure the links of a network, and write it down."),
     "bound": ("search", "Prove how long any algorithm must take."),
-    "compare": ("search", "Set an algorithm beside baselines and the bound."),
+    "compare": ("compare", "Set an algorithm beside baselines and the bound."),
     "export": ("formats", "Write an algorithm for a runtime, a simulator, or people."),
     "check": ("formats", "Run a file for a runtime and say what is wrong with it."),
     "import": ("formats", "Read a file of a runtime as an algorithm."),
@@ -48,7 +49,6 @@ COMMANDS = {
 WRONG = 1
 BAD_INPUT = 2
 INTERNAL = 70
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
@@ -85,7 +85,12 @@ class Program(click.Group):
                 setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
         # Bound here, because super() does not work inside a lambda of this method.
         run = super().main
-        sys.exit(_status(lambda: run(*args, **kwargs)))
+        with stopping.stoppable():
+            sys.exit(status_of(lambda: run(*args, **kwargs)))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Be the program, and not a part of another one."""
+        stopping.program(lambda: self.main(*args, **kwargs))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run one command."""
@@ -115,7 +120,10 @@ class Program(click.Group):
         "pccl show a2a.pccl",
         "pccl simulate a2a.pccl --discipline fifo",
         "pccl topology torus:4x4",
-        then="Exit codes: 0 fine, 1 verification failed, 2 bad input, 70 a bug in pccl, 130 interrupted.",
+        then="Ctrl-C and SIGTERM end any command within about two seconds, and what was found by then is kept; "
+        "once more, and it ends at once.\n\n"
+        "Exit codes: 0 fine, 1 verification failed, 2 bad input, 70 a bug in pccl, 130 and 143 interrupted by Ctrl-C "
+        "and SIGTERM.",
     ),
 )
 @click.version_option(__version__, prog_name="pccl", message="%(prog)s %(version)s")
@@ -127,7 +135,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-def _status(run: Callable[[], Any]) -> int:
+def status_of(run: Callable[[], Any]) -> int:
     """Run, and turn whatever comes of it into an exit code and at most one line."""
     try:
         result = run()
@@ -136,9 +144,7 @@ def _status(run: Callable[[], Any]) -> int:
     except click.ClickException as error:
         return _say(_usage(error), BAD_INPUT)
     except (StoppedError, click.Abort) as error:
-        # A terminal shows ^C at the start of the line: ours begins on the next one.
-        prefix = "\n" if sys.stderr.isatty() else ""
-        return _say(str(error) or "interrupted", INTERRUPTED, prefix)
+        return _stopped(str(error) or "interrupted")
     except PcclError as error:
         # Scripts must be able to tell a wrong algorithm from a wrong command.
         return _say(str(error), WRONG if isinstance(error, VerificationError) else BAD_INPUT)
@@ -151,6 +157,8 @@ def _status(run: Callable[[], Any]) -> int:
             "there is not enough memory for this; try fewer chunks or a smaller group", BAD_INPUT
         )
     except Exception as error:
+        if stopping.asked():  # some libraries make other errors of what stops them
+            return _stopped("interrupted")
         how = "; PCCL_DEBUG=1 shows where it happened"
         if os.environ.get("PCCL_DEBUG", "") not in ("", "0"):
             traceback.print_exc()
@@ -161,6 +169,11 @@ def _status(run: Callable[[], Any]) -> int:
             f"this is a bug in pccl ({what}), please report it with the command that you ran{how}",
             INTERNAL,
         )
+
+
+def _stopped(text: str) -> int:
+    stopping.take_last_word()
+    return _say(text, stopping.status(), stopping.line_break())
 
 
 def _usage(error: click.ClickException) -> str:

@@ -13,10 +13,10 @@ from pccl.cli.console import (
     print_facts,
     print_json,
     print_table,
-    watching,
 )
 from pccl.cli.networks import network_options, read_network
 from pccl.cli.options import FILE, command, json_option, option, quiet_option
+from pccl.cli.progress import watching
 from pccl.reporting.figures import SUFFIXES
 
 if TYPE_CHECKING:

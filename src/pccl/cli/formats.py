@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 
+from pccl._files import scratch_folder
 from pccl.cli.console import check_writable, print_error, print_facts, print_json
 from pccl.cli.options import (
     command,
@@ -50,8 +50,8 @@ def export(file: Path, name: str | None, output: Path, quiet: bool, **flags: Any
         algorithm = load(file)
         if not chosen.suffixes:
             raise PcclError(f"{chosen.name} is a folder, which cannot go to standard output")
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / f"algorithm{chosen.suffixes[0]}"
+        with scratch_folder() as folder:
+            path = folder / f"algorithm{chosen.suffixes[0]}"
             write(algorithm, path, chosen.name, **options)
             # Bytes, because some formats are binary, and no line break that would not be in the file.
             click.echo(path.read_bytes(), nl=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pccl.cli.console import check_writable, print_facts, watching
+from pccl.cli.console import check_writable, print_facts
 from pccl.cli.networks import FLAG_NAMES, network_options, read_network
 from pccl.cli.options import (
     command,
@@ -19,6 +19,7 @@ from pccl.cli.options import (
     output_option,
     quiet_option,
 )
+from pccl.cli.progress import watching
 from pccl.reporting.figures import FIGURES, SUFFIXES, find_figure
 from pccl.reporting.figures import plot as draw
 

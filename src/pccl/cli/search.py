@@ -1,10 +1,8 @@
-"""``pccl synthesize``, ``compare`` and ``bound``: a task done, set beside others, and what nobody can beat."""
+"""``pccl synthesize`` and ``bound``: a task done, and what nobody can beat."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +10,9 @@ import click
 
 from pccl.cli.console import (
     check_writable,
-    microseconds,
     print_error,
     print_facts,
     print_json,
-    print_table,
-    watching,
 )
 from pccl.cli.options import (
     command,
@@ -27,12 +22,21 @@ from pccl.cli.options import (
     quiet_option,
     settings_options,
 )
-from pccl.cli.show import describe, print_each_collective
+from pccl.cli.progress import Watch, best_so_far, watching
+from pccl.cli.show import describe, each_of, print_each_collective
+from pccl.cli.stopping import asked, ending, last_word
 from pccl.cli.task import read_task, task_options
+from pccl.errors import StoppedError
 
 if TYPE_CHECKING:
-    from pccl.analysis import Baseline, Comparison, ComparisonRow
+    from pccl.algorithm import Algorithm
+    from pccl.analysis import CollectiveRow
+    from pccl.bounds import Bound
     from pccl.spec import Spec
+    from pccl.units import Picoseconds
+
+# Chunks to deliver from which on the first pass may take longer than the limit that people set.
+_MANY_CHUNKS = 200_000
 
 
 @command(
@@ -55,7 +59,7 @@ def synthesize(
 ) -> None:
     """Find an algorithm for collectives on a network, given by flags or by a SPEC file.
 
-    On Ctrl-C the best that was found by then is kept.
+    On Ctrl-C or SIGTERM the best that was found by then is kept.
     """
     # Needs no task: editors ask for it before there is any.
     if schema:
@@ -68,44 +72,108 @@ def synthesize(
         check_writable(task.output, (".pccl",), "an algorithm")
     if not quiet:
         _announce_first_pass(task)
-    with watching(quiet, verbose) as watch:
+    result = _Result(task, as_json, quiet)
+    with ending(result.end):
+        with watching(quiet, verbose, result.watch):
+            result.find()
+            with last_word():
+                result.keep()
+            # The bounds that this takes may take longer than the search, so not unless somebody reads them.
+            if as_json or not quiet:
+                result.prove()
+        with last_word():
+            result.tell()
+
+
+@dataclass
+class _Result:
+    """What ``synthesize`` finds, keeps and tells; each of it once, in whichever thread the command ends."""
+
+    task: Spec
+    as_json: bool
+    quiet: bool
+    watch: Watch = field(default_factory=Watch)
+    algorithm: Algorithm | None = None
+    is_cut_short: bool = False
+    is_kept: bool = False
+    is_told: bool = False
+    each: tuple[CollectiveRow, ...] = ()
+
+    def find(self) -> None:
+        """Search; what was cut short ends the command."""
         from pccl.synthesis import synthesize as find  # takes a moment: Numba
 
-        algorithm = find(
+        task = self.task
+        self.algorithm = find(
             task.topology,
             *task.collectives,
-            settings=task.settings,
-            progress=watch.progress,
-            log=watch.log,
+            # Not yet: by then a stop must not cut it short.
+            settings=replace(task.settings, verify=False),
+            progress=self.watch.progress,
+            log=self.watch.log,
         )
-    if task.output:
-        algorithm.save(task.output)
-    # The bound below may take longer than the search, so not unless somebody reads it.
-    if quiet and not as_json:
-        return
-    if algorithm.bound is None:
-        from pccl.bounds import lower_bound
+        # A search that is stopped returns the best that it has found.
+        if asked():
+            self.is_cut_short = True
+            raise KeyboardInterrupt
 
-        # For any number of chunks, if none is given; without it, if the user has had enough.
-        with suppress(KeyboardInterrupt):
-            bound = lower_bound(task.topology, *task.collectives)
-            algorithm = replace(algorithm, bound=bound)
-    if as_json:
-        # Not properties of the algorithm, so that 'pccl show --json' cannot know them.
-        search = {"verified": task.settings.verify, "interrupted": watch.interrupted}
-        print_json(describe(algorithm, task.output) | search)
-        return
-    facts = algorithm.facts()
-    # What was not checked must not look as if it had been.
-    facts["verified"] = "yes" if task.settings.verify else "no, as asked"
-    if watch.interrupted:
-        facts["interrupted"] = "this is the best that was found by then"
-    if task.output:
-        facts["saved to"] = str(task.output)
-    print_facts(facts)
-    # It takes bounds to be proven; who has had enough has what was asked for.
-    with suppress(KeyboardInterrupt):
-        print_each_collective(algorithm)
+    def end(self) -> None:
+        """Make do with the best so far."""
+        if self.algorithm is None:
+            self.algorithm = best_so_far(self.watch)
+            self.is_cut_short = True
+        self.keep()
+        self.tell()
+
+    def keep(self) -> None:
+        """Verify it, unless that is not wanted, and save it."""
+        if self.is_kept or self.algorithm is None:
+            return
+        if self.task.settings.verify:
+            from pccl.synthesis.synthesize import verify_own
+
+            self.watch.progress(0, 0, "verifying")
+            verify_own(self.algorithm)
+        if self.task.output:
+            self.watch.progress(0, 0, f"saving {self.task.output.name}")
+            self.algorithm.save(self.task.output)
+        self.is_kept = True
+
+    def prove(self) -> None:
+        """Find out how good it is, and each of several collectives."""
+        if self.algorithm is None:
+            return
+        self.watch.progress(0, 0, "proving bounds")
+        if self.algorithm.bound is None:
+            from pccl.bounds import lower_bound
+
+            # For any number of chunks, if none is given.
+            bound = lower_bound(self.task.topology, *self.task.collectives)
+            self.algorithm = replace(self.algorithm, bound=bound)
+        self.each = each_of(self.algorithm)
+
+    def tell(self) -> None:
+        """Print what is known of it."""
+        if self.is_told or self.algorithm is None:
+            return
+        self.is_told = True
+        is_verified = self.task.settings.verify
+        if self.as_json:
+            # Not properties of the algorithm, so that 'pccl show --json' cannot know them.
+            search = {"verified": is_verified, "interrupted": self.is_cut_short}
+            print_json(describe(self.algorithm, self.task.output, self.each) | search)
+            return
+        if self.quiet:
+            return
+        facts = self.algorithm.facts()
+        # What was not checked must not look as if it had been.
+        facts["verified"] = "yes" if is_verified else "no, as asked"
+        if self.is_cut_short:
+            facts["interrupted"] = "this is the best that was found by then"
+        if self.task.output:
+            facts["saved to"] = str(self.task.output)
+        print_facts(facts)
+        print_each_collective(self.each)
 
 
 def _announce_first_pass(task: Spec) -> None:
@@ -120,160 +188,6 @@ def _announce_first_pass(task: Spec) -> None:
             f"the first pass is always completed, with about {chunks:,} chunks to deliver; {limit} is for what follows",
             "note: ",
         )
-
-
-_COLUMNS = (
-    ">size",
-    "algorithm",
-    ">time us",
-    ">algbw GB/s",
-    ">busbw GB/s",
-    ">links busy",
-    ">of bound",
-    ">ours is",
-)
-# Left out on a narrow terminal, in this order; JSON has them all.
-_SPARE = (">links busy", ">algbw GB/s", ">of bound")
-# Chunks to deliver from which on the first pass may take longer than the limit that people set.
-_MANY_CHUNKS = 200_000
-
-
-@command(
-    "pccl compare --topology mesh:8x8 --collective all-to-all --size 64MiB",
-    "pccl compare -t mesh:8x8 -c all-gather -s 8MiB --group 0-7 --chunks 4",
-    "pccl compare -t mesh:8x8 -c all-gather --sizes 1M:64M",
-    "pccl compare -t h100:4 -c all-reduce -s 64MiB --nccl-graph graph.xml",
-    "pccl compare examples/parallelism.yaml --json",
-)
-@task_options
-@settings_options
-@option("--sizes FROM:TO", "Compare at each power of two times FROM, up to TO: 1M:1G.")
-@option(
-    "--nccl-graph FILE", "What NCCL chose on this machine (NCCL_GRAPH_DUMP_FILE), to compare with."
-)
-@json_option
-def compare(
-    spec: Path | None, sizes: str | None, nccl_graph: Path | None, as_json: bool, **flags: Any
-) -> None:
-    """Set our algorithm beside baselines and the lower bound, given flags or a SPEC file.
-
-    Bandwidths are those of nccl-tests, for the first collective of the task; "links busy" is the share of the time for
-    which links are held, on average; "of bound" is how near a time is to the proven bound, and "ours is" how many times
-    faster ours is. What needs switches that multiply or add, and a runtime that has them do it, is marked with a plus.
-    What people have today, marked with a star, is the best of the baselines that are shaped like NCCL;
-    with --nccl-graph, of the rings and trees that NCCL has chosen.
-    """
-    # Flags need some size to make the collectives with; the sweep replaces it.
-    if sizes is not None and spec is None:
-        if flags["size"] is not None:
-            raise click.UsageError("--size and --sizes exclude each other")
-        flags["size"] = sizes.partition(":")[0]
-    from pccl.algorithm.core import needs_text
-
-    task = read_task(spec, flags)
-    others: tuple[Baseline, ...] = ()
-    if nccl_graph is not None:
-        from pccl.analysis import nccl_graph_baselines
-
-        others = nccl_graph_baselines(nccl_graph)
-    tasks = [task.collectives]
-    if sizes is not None:
-        from pccl.analysis import of_size, size_range
-
-        tasks = [of_size(task.collectives, size) for size in size_range(sizes)]
-    comparisons = [_compared(replace(task, collectives=one), others) for one in tasks]
-    rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
-    # Each baseline once, however many sizes it was left out for.
-    left_out = {row.name: row.reason for comparison in comparisons for row in comparison.left_out}
-    if as_json:
-        documents = [_document(*row) for row in rows]
-        print_json({"topology": task.topology.name, "rows": documents, "left_out": left_out})
-        return
-    print_table(_COLUMNS, (_shown(*row) for row in rows), len(rows), _SPARE)
-    for comparison in comparisons:
-        if today := comparison.today:
-            size = comparison.algorithm.collectives[0].size
-            ours = f"ours is {today.speedup:.2f}x as fast"
-            click.echo(f"* what you have today at {size}: {today.name}; {ours}")
-    if any(_is_slower(comparison) for comparison in comparisons):
-        for reason in _why_slower(task):
-            click.echo(f"ours is slower than it might be: {reason}")
-    # Which need what may differ from size to size.
-    marked = dict.fromkeys((row.needs, row.name) for _, row in rows if row.needs)
-    for needs in dict.fromkeys(needs for needs, _ in marked):
-        names = ", ".join(name for same, name in marked if same == needs)
-        click.echo(f"+ {names}: needs {needs_text(needs)}")
-    # Most are left out for the same reason, which is said once for all of them.
-    for reason in dict.fromkeys(left_out.values()):
-        names = ", ".join(name for name, why in left_out.items() if why == reason)
-        click.echo(f"left out: {names} ({reason})")
-
-
-def _is_slower(comparison: Comparison) -> bool:
-    best = comparison.best_baseline
-    return best is not None and (best.duration or 0) < (comparison.ours.duration or 0)
-
-
-def _why_slower(task: Spec) -> list[str]:
-    """What was asked for that may make a plan slower than a baseline."""
-    reasons = []
-    if any(one.chunks is not None for one in task.collectives):
-        reasons.append("its number of chunks is given; left open, it is searched for")
-    if task.settings.effort == "fast":
-        reasons.append("effort fast is one pass, and tries no known schemes")
-    if task.settings.time_limit is not None:
-        reasons.append("its search had a time limit")
-    return reasons
-
-
-def _compared(task: Spec, others: Sequence[Baseline]) -> Comparison:
-    from pccl.analysis import compare as set_beside
-    from pccl.synthesis import synthesize
-
-    # One line for both: to the user, search and baselines are one wait.
-    with watching(quiet=False) as watch:
-        ours = synthesize(
-            task.topology, *task.collectives, settings=task.settings, progress=watch.progress
-        )
-        return set_beside(
-            ours,
-            others=others,
-            network=task.topology,
-            target=task.settings.target,
-            progress=watch.progress,
-        )
-
-
-def _document(comparison: Comparison, row: ComparisonRow) -> dict[str, Any]:
-    return {
-        "size": int(comparison.algorithm.collectives[0].size),
-        "algorithm": row.name,
-        "time_ps": int(row.duration or 0),
-        "algbw": row.algorithm_bandwidth,
-        "busbw": row.bus_bandwidth,
-        "links_busy": row.links_busy,
-        "of_bound": row.of_bound,
-        "speedup": row.speedup,
-        "today": row == comparison.today,
-        "needs": list(row.needs),
-    }
-
-
-def _shown(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
-    # Ours beside itself would be 1.00x, and the bound is nothing that runs.
-    is_baseline = row in comparison.baselines
-    marks = (" *" if row == comparison.today else "") + (" +" if row.needs else "")
-    return (
-        str(comparison.algorithm.collectives[0].size),
-        row.name + marks,
-        microseconds(row.duration or 0, 2),
-        f"{(row.algorithm_bandwidth or 0) / 1e9:,.2f}",
-        f"{(row.bus_bandwidth or 0) / 1e9:,.2f}",
-        # A bound keeps no link busy.
-        "" if row.links_busy is None else f"{row.links_busy:.1%}",
-        f"{row.of_bound:.1%}",
-        f"{row.speedup:.2f}x" if is_baseline else "",
-    )
 
 
 @command(
@@ -294,11 +208,32 @@ def bound(spec: Path | None, trees: bool, as_json: bool, **flags: Any) -> None:
     """
     task = read_task(spec, flags)
     from pccl.bounds import lower_bound, tree_optimum
+
+    along_trees = None
+    watch = Watch()
+    found: list[Bound] = []
+
+    def end() -> None:
+        if not found:
+            raise StoppedError("interrupted before a first bound was proven")
+        _tell_of_bound(found[-1], None, as_json)
+
+    with ending(end):
+        with watching(quiet=False, watch=watch):
+            # For any number of chunks where the task leaves it open. The quick one first, so that there is one.
+            for quick in (True, False):
+                watch.progress(0, 0, "proving a bound")
+                found.append(lower_bound(task.topology, *task.collectives, quick=quick))
+            if trees:
+                watch.progress(0, 0, "looking for the best trees")
+                along_trees = tree_optimum(task.topology, *task.collectives)
+        with last_word():
+            _tell_of_bound(found[-1], along_trees, as_json)
+
+
+def _tell_of_bound(found: Bound, along_trees: Picoseconds | None, as_json: bool) -> None:
     from pccl.units import time_text
 
-    # For any number of chunks where the task leaves it open.
-    found = lower_bound(task.topology, *task.collectives)
-    along_trees = tree_optimum(task.topology, *task.collectives) if trees else None
     if as_json:
         print_json(
             {
@@ -311,10 +246,13 @@ def bound(spec: Path | None, trees: bool, as_json: bool, **flags: Any) -> None:
                 "destinations": list(found.certificate.get("destinations", ())),
                 "chunk": next(iter(found.certificate.get("chunk", ())), None),
                 "prices": list(found.prices),
+                "interrupted": asked(),
             }
         )
         return
     facts = {"bound": time_text(found.value), "kind": found.kind, "because": str(found)}
     if along_trees is not None:
         facts["trees"] = f"{time_text(along_trees)} at least, without latencies"
+    if asked():
+        facts["interrupted"] = "this is the best that was proven by then"
     print_facts(facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,14 +61,14 @@ def show(file: Path, transfers: bool, limit: int | None, as_json: bool) -> None:
     is_asked = transfers or limit is not None
     most = count if limit is None else limit
     if as_json:
-        document = describe(algorithm, file)
+        document = describe(algorithm, file, each_of(algorithm))
         # Only on request: a document should not change its size with the algorithm.
         if is_asked and min(count, most):
             document["first_transfers"] = list(_by_time(algorithm, most))
         print_json(document)
         return
     print_facts({"file": str(file)} | algorithm.facts())
-    print_each_collective(algorithm)
+    print_each_collective(each_of(algorithm))
     # Few are shown anyway; a hundred thousand would hide the summary above them.
     shown = min(count, most) if is_asked or count <= _FEW else 0
     if shown:
@@ -83,7 +83,9 @@ def show(file: Path, transfers: bool, limit: int | None, as_json: bool) -> None:
         )
 
 
-def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
+def describe(
+    algorithm: Algorithm, file: Path | None, each: Sequence[CollectiveRow]
+) -> dict[str, Any]:
     """Return what ``--json`` says about an algorithm; times in picoseconds are exact."""
     topology = algorithm.topology
     provenance = algorithm.provenance
@@ -114,7 +116,7 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
                 "bound_cut_short": row.bound_cut_short,
                 "relayed": row.relayed,
             }
-            for row in _each(algorithm)
+            for row in each
         ],
         "method": provenance.method,
         "seed": provenance.seed,
@@ -129,9 +131,8 @@ def describe(algorithm: Algorithm, file: Path | None) -> dict[str, Any]:
     }
 
 
-def print_each_collective(algorithm: Algorithm) -> None:
+def print_each_collective(rows: Sequence[CollectiveRow]) -> None:
     """Say when each of several collectives is done; those that are alike, and done at the same time, in one line."""
-    rows = _each(algorithm)
     if not rows:
         return
     alike = Counter(
@@ -151,8 +152,8 @@ def print_each_collective(algorithm: Algorithm) -> None:
     print_table(columns, table, len(table))
 
 
-def _each(algorithm: Algorithm) -> tuple[CollectiveRow, ...]:
-    """What becomes of each collective, where there are several."""
+def each_of(algorithm: Algorithm) -> tuple[CollectiveRow, ...]:
+    """What becomes of each collective, where there are several; bounds are proven for it, which may take long."""
     from pccl.analysis import each_collective
 
     return each_collective(algorithm) if len(algorithm.collectives) > 1 else ()

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import print_facts, print_json, print_table, watching
+from pccl.cli.console import print_facts, print_json, print_table
 from pccl.cli.networks import network_options, note_assumptions, read_network
 from pccl.cli.options import command, completing, json_option, option, quiet_option
+from pccl.cli.progress import Watch, watching
+from pccl.cli.stopping import ending
 from pccl.collective.kinds import KINDS
-from pccl.errors import PcclError
+from pccl.errors import PcclError, StoppedError
 from pccl.settings import Settings
 from pccl.units import counted
 
@@ -30,7 +32,7 @@ _EFFORTS = ("fast", "balanced", "thorough")
     "pccl tune -t h100:4 --collectives all-reduce --sizes 1MiB:1GiB --jobs 2 -o plans",
     "pccl tune -t h100:2 --collectives all-gather --mesh dp=2,tp=8 --along tp -o plans",
     "pccl tune -t h100:4 --without '24-27:rail*' --collectives all-reduce -o plans",
-    then="What is finished is kept: after Ctrl-C or a crash, the same command goes on from there. "
+    then="What is finished is kept: after Ctrl-C, SIGTERM or a crash, the same command goes on from there. "
     "docs/tune.md says how to use clusters.",
 )
 @option("-t --topology TEXT", "The machine: h100:4, or a file.", required=True)
@@ -103,8 +105,14 @@ def tune(
     ]
     from pccl.tuning import tune as make
     from pccl.tuning.library import document
+    from pccl.tuning.work import stopped_text
 
-    with watching(quiet) as watch:
+    watch = Watch()
+
+    def end() -> None:
+        raise StoppedError(stopped_text(watch.done, watch.total))
+
+    with ending(end), watching(quiet, watch=watch):
         library = make(
             network,
             asked,

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from pccl.errors import PcclError
@@ -17,6 +18,8 @@ def main() -> None:
     # A mount of our own, so that names of namespaces are ours too.
     subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
     Path("/run/netns").mkdir()
+    # And so are temporary files, which nobody removes who is ended with the box.
+    tempfile.tempdir = "/run"
     # Processes inside have other numbers; where the old list has to do, it only looks strange.
     subprocess.run(["mount", "-t", "proc", "proc", "/proc"], capture_output=True, check=False)
     wiring, work, arguments = pickle.load(sys.stdin.buffer)

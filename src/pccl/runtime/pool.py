@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from pccl._files import removed_if_stopped
 from pccl._lazy import load_target
 from pccl.errors import InternalError, PcclError, RunError
 
@@ -26,6 +28,8 @@ _DONE = "done"
 _FAILED = "failed"
 # Seconds for which ranks may be late with an error, after the timeout of the transport.
 _GRACE = 5.0
+# Seconds in which ranks end that are told to.
+_FAREWELL = 2.0
 
 
 class _DeathError(RunError):
@@ -76,8 +80,8 @@ class Pool:
             self._processes.append(process)
         try:
             self._collect()
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self.__exit__(type(error))
             raise
 
     @property
@@ -105,13 +109,13 @@ class Pool:
                 pipe.send((task, (*args, *own)))
         return self._collect()
 
-    def close(self) -> None:
-        """End all processes."""
+    def close(self, patience: float = _FAREWELL) -> None:
+        """End all processes, which have so many seconds to do so by themselves."""
         self.broken = True
         for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.send(None)
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + patience
         for process in self._processes:
             process.join(max(deadline - time.monotonic(), 0))
             if process.is_alive():
@@ -123,8 +127,9 @@ class Pool:
     def __enter__(self) -> Pool:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Who has had enough waits for nobody.
+        self.close(0.0 if kind is KeyboardInterrupt else _FAREWELL)
 
     def _collect(self) -> list[Any]:
         """What all ranks return; raises if one fails, when all have said so or it has taken too long."""
@@ -188,6 +193,8 @@ def _context(connect: str) -> Any:
     methods = multiprocessing.get_all_start_methods()
     if "forkserver" not in methods:
         return multiprocessing.get_context("spawn")
+    # Where the one meets those that it starts.
+    removed_if_stopped(multiprocessing.util.get_temp_dir())
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__, connect.partition(":")[0]])
     return context

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
+from pccl.algorithm import Algorithm
 from pccl.bounds import Bound
 from pccl.errors import InternalError
 from pccl.network import NEVER
@@ -26,6 +28,8 @@ class Entry:
     best: Picoseconds
     bound: Picoseconds
     interrupted: bool = False  # by the user, so that this is the last line
+    # Makes the algorithm that this line tells of, which nobody has verified yet; while the search goes on, too.
+    algorithm: Callable[[], Algorithm] | None = field(default=None, compare=False, repr=False)
 
     @property
     def gap(self) -> float:
@@ -98,7 +102,8 @@ class Incumbent:
             bound = self.raise_bound(self.best.problem.known_bound)
         elapsed = self.clock.elapsed
         best = Picoseconds(self.best.duration)
-        self.log(Entry(elapsed, str(self.best.origin), best, bound.value))
+        make = partial(self.best.algorithm, bound=bound)
+        self.log(Entry(elapsed, str(self.best.origin), best, bound.value, algorithm=make))
 
 
 def _are_alike(one: Schedule, other: Schedule) -> bool:

@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from pccl._kernels import kernels_are_cached
-from pccl.algorithm import Algorithm, Provenance
-from pccl.algorithm import verify as check
+from pccl.algorithm import Algorithm, Provenance, verify
 from pccl.collective import Collective
 from pccl.collective.registry import check_task
 from pccl.errors import InternalError, VerificationError
 from pccl.settings import Settings
 from pccl.synthesis.budget import clock_of
 from pccl.synthesis.clock import Clock
-from pccl.synthesis.incumbent import Log
+from pccl.synthesis.incumbent import Entry, Log
 from pccl.synthesis.problem import Progress
 from pccl.synthesis.switches import find_plan
 from pccl.topology import Topology
@@ -63,23 +62,41 @@ def synthesize(
     report = _with_what_is_left(clock, progress or _silent)
     if not kernels_are_cached():
         report(0, 1, "compiling kernels, first run only")
+
+    def signed(algorithm: Algorithm, origin: str, interrupted: bool) -> Algorithm:
+        aim = f" for {settings.target}" if settings.target else ""
+        method = f"{settings.effort}{aim}: {origin}"
+        cut_short = clock.is_cut_short or interrupted
+        seconds = max(clock.elapsed, 0.0)
+        provenance = Provenance(method, settings.seed, seconds, cut_short=cut_short)
+        return replace(algorithm, provenance=provenance)
+
+    def tell(entry: Entry) -> None:
+        make = entry.algorithm
+        # Whoever takes it before the search is over has cut it short.
+        whole = None if make is None else lambda: signed(make(), entry.method, True)
+        if log is not None:
+            log(replace(entry, algorithm=whole))
+
     with clock.running():
-        plan = find_plan(topology, collectives, settings, report, log, clock)
-    seconds = clock.elapsed
-    aim = f" for {settings.target}" if settings.target else ""
-    method = f"{settings.effort}{aim}: {plan.origin}"
-    cut_short = clock.is_cut_short or plan.interrupted
-    provenance = Provenance(method, settings.seed, max(seconds, 0.0), cut_short=cut_short)
-    algorithm = replace(plan.algorithm, provenance=provenance, bound=plan.bound)
+        log_or_none = None if log is None else tell
+        plan = find_plan(topology, collectives, settings, report, log_or_none, clock)
+    found = replace(plan.algorithm, bound=plan.bound)
+    algorithm = signed(found, plan.origin, plan.interrupted)
     if settings.verify:
         chunks = len(algorithm.conditions)
         report(chunks, chunks, "verifying")
-        try:
-            check(algorithm)
-        except VerificationError as error:
-            text = f"the synthesizer made an algorithm that is wrong: {error}"
-            raise InternalError(text) from error
+        verify_own(algorithm)
     return algorithm
+
+
+def verify_own(algorithm: Algorithm) -> None:
+    """Verify what was made here; what is wrong with it is a bug of ours, and not a mistake of the user."""
+    try:
+        verify(algorithm)
+    except VerificationError as error:
+        text = f"the synthesizer made an algorithm that is wrong: {error}"
+        raise InternalError(text) from error
 
 
 def _with_what_is_left(clock: Clock, progress: Progress) -> Progress:

@@ -11,10 +11,9 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from pccl._files import replacing
+from pccl._files import replacing, scratch_folder
 from pccl._version import __version__
 from pccl.algorithm import Algorithm, load
 from pccl.bounds import lower_bound
@@ -22,7 +21,7 @@ from pccl.collective import Collective, collective_from_dict
 from pccl.doctor.expectation import best_of_nccl
 from pccl.errors import FormatError, PcclError
 from pccl.settings import Settings
-from pccl.synthesis import synthesize
+from pccl.synthesis import Entry, synthesize
 from pccl.targets import TARGETS
 from pccl.topology import topology_from_dict
 
@@ -89,7 +88,7 @@ def perform(task: Task) -> Outcome:
     topology = topology_from_dict(dict(task.topology))
     collectives = task.read()
     settings = Settings.of(**task.settings)
-    algorithm = synthesize(topology, *collectives, settings=settings)
+    algorithm = synthesize(topology, *collectives, settings=settings, log=_refuse_cut_short)
     # With switches that do no more than the runtime lets them do.
     planned_for = algorithm.topology
     bound = algorithm.bound or lower_bound(planned_for, *collectives, quick=True)
@@ -113,6 +112,12 @@ def perform(task: Task) -> Outcome:
     )
 
 
+def _refuse_cut_short(entry: Entry) -> None:
+    """Raise where a search was stopped: it would return its best so far, which is not to be taken for its result."""
+    if entry.interrupted:
+        raise KeyboardInterrupt
+
+
 def _is_better(known: Algorithm, found: Algorithm, settings: Settings) -> bool:
     """Whether a known algorithm is faster than what was found, and the runtime has room for it."""
     if known.duration >= found.duration:
@@ -131,8 +136,8 @@ def _is_better(known: Algorithm, found: Algorithm, settings: Settings) -> bool:
 
 
 def _as_bytes(algorithm: Algorithm) -> bytes:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "plan.pccl"
+    with scratch_folder() as folder:
+        path = folder / "plan.pccl"
         algorithm.save(path)
         return path.read_bytes()
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, Protocol
 
 from pccl.errors import PcclError, StoppedError
@@ -50,38 +48,19 @@ def do_all(
         if executor is None and jobs == 1:
             for task in left:
                 tell(f"{task.kind} {Bytes(task.size)}")
-                finished.keep(_unless_stopped(task))
+                finished.keep(perform(task))
         elif left:
             with _given(executor, jobs) as pool:
                 _through(pool, left, finished, tell, renewable=executor is None)
     except KeyboardInterrupt:
         done = sum(map(finished.has, tasks))
-        raise StoppedError(
-            f"interrupted; {done} of {total} plans are finished and kept: the same command goes on from there"
-        ) from None
+        raise StoppedError(stopped_text(done, total)) from None
     tell("choosing")
 
 
-def _unless_stopped(task: Task) -> Outcome:
-    """Do a task; raise on Ctrl-C, after which a search returns the best that it has found, as if it were done."""
-    before = signal.getsignal(signal.SIGINT)
-    # Elsewhere signals are not ours, and what ignores Ctrl-C, or ends at once, is to stay so.
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        return perform(task)
-    stops = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stops.append(number)
-        before(number, frame)
-
-    signal.signal(signal.SIGINT, stop)
-    try:
-        outcome = perform(task)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if stops:
-        raise KeyboardInterrupt
-    return outcome
+def stopped_text(done: int, total: int) -> str:
+    """What to say where somebody has had enough."""
+    return f"interrupted; {done} of {total} plans are finished and kept: the same command goes on from there"
 
 
 def attempt(task: Task) -> Outcome | PcclError:
@@ -109,13 +88,19 @@ def _given(executor: Executor | None, jobs: int) -> Iterator[Callable[[], Execut
 
     try:
         yield renewed
+    except BaseException:
+        for pool in made:
+            # What they are at is lost in any case; and this process would wait for it when it ends.
+            for process in list((pool._processes or {}).values()):
+                process.kill()
+        raise
     finally:
         for pool in made:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _end_on_ctrl_c() -> None:
-    """Let Ctrl-C end a process at once, rather than its search, after which it would begin the next."""
+    """Let Ctrl-C end a process at once: the one that has started it is told as well, and speaks for all."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -157,8 +142,10 @@ def _through(
                 finished.keep(outcome)
                 tell(f"{task.kind} {Bytes(task.size)}")
     finally:
-        for future in pending:
-            future.cancel()
+        # Our own are ended with their processes.
+        if not renewable:
+            for future in pending:
+                future.cancel()
 
 
 def _done(pending: dict[Any, Task]) -> list[Any]:

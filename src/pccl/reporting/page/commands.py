@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from pccl._files import scratch_folder
 from pccl.algorithm import Algorithm
 from pccl.errors import PcclError
 from pccl.formats import FORMATS, Format, export
@@ -64,11 +64,11 @@ def _options_that_work(algorithm: Algorithm, entry: Format) -> dict[str, Any] | 
         # What is only written refuses nothing; a runtime may.
         return None if entry.checker else needed
     tries = [flags for flags in _TRIES if set(flags) <= set(known)]
-    with TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         for number, flags in enumerate(tries):
             options = needed | dict.fromkeys(flags, True)
             try:
-                export(algorithm, Path(folder) / str(number), entry.name, **options)
+                export(algorithm, folder / str(number), entry.name, **options)
             # A refusal, which other flags may help; anything else is a bug and must be seen.
             except PcclError:
                 continue
