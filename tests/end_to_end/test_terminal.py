@@ -108,8 +108,10 @@ def test_a_limit_says_beforehand_what_it_does_not_limit(monkeypatch):
     monkeypatch.setattr("pccl.synthesis.synthesize", nothing)
     large = ("synthesize", "-t", "ring:4", "-c", "all-gather", "-s", "4MiB", "--chunks", "65536")
     note = "note: the first pass is always completed, with about 1,048,576 chunks to deliver; "
-    assert run(*large, "--time-limit", "5").stderr.startswith(note)
-    assert "note" not in run(*large).stderr
+    limited = run(*large, "--time-limit", "5").stderr
+    assert limited.startswith(f"{note}what follows ends 5 s after the search began")
+    assert run(*large).stderr.startswith(f"{note}what follows ends 20 s after the search began")
+    assert run(*large, "--effort", "fast").stderr.startswith(f"{note}a fast search is over then")
     assert "note" not in run("synthesize", *TASK, "--time-limit", "5").stderr
 
 

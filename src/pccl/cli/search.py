@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Chunks to deliver from which on the first pass may take longer than the limit that people set.
 _MANY_CHUNKS = 200_000
+# The same for NPUs.
+_MANY_NPUS = 1024
 
 
 @command(
@@ -148,7 +150,9 @@ class _Result:
             from pccl.bounds import lower_bound
 
             # For any number of chunks, if none is given.
-            bound = lower_bound(self.task.topology, *self.task.collectives)
+            topology = self.task.topology
+            limit = _usual_wait(topology.num_npus)
+            bound = lower_bound(topology, *self.task.collectives, time_limit=limit)
             self.algorithm = replace(self.algorithm, bound=bound)
         self.each = each_of(self.algorithm)
 
@@ -177,17 +181,18 @@ class _Result:
 
 
 def _announce_first_pass(task: Spec) -> None:
-    """Say beforehand that a time limit does not cut the first pass short, where that may be felt."""
-    if task.settings.time_limit is None:
-        return
+    """Say beforehand what is going to be done, where the first pass may take longer than people wait."""
     npus = task.topology.npus
     chunks = sum(one.deliveries(len(one.members(npus))) for one in task.collectives)
-    if chunks >= _MANY_CHUNKS:
-        limit = f"the time limit of {task.settings.time_limit:g} s"
-        print_error(
-            f"the first pass is always completed, with about {chunks:,} chunks to deliver; {limit} is for what follows",
-            "note: ",
-        )
+    settings = task.settings
+    limit = settings.time_limit or settings.usual_wait(len(npus))
+    if chunks < _MANY_CHUNKS and len(npus) <= _MANY_NPUS:
+        return
+    first = f"the first pass is always completed, with about {chunks:,} chunks to deliver"
+    rest = "a fast search is over then"
+    if limit is not None:
+        rest = f"what follows ends {limit:g} s after the search began"
+    print_error(f"{first}; {rest}", "note: ")
 
 
 @command(
@@ -200,8 +205,16 @@ def _announce_first_pass(task: Spec) -> None:
     is_flag=True,
     help="Say also what no all-reduce beats that collects and spreads along trees, without latencies.",
 )
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Take the best that is proven after this many seconds. Default: 20 up to 64 NPUs, 60 up to 512, 120 above.",
+)
 @json_option
-def bound(spec: Path | None, trees: bool, as_json: bool, **flags: Any) -> None:
+def bound(
+    spec: Path | None, trees: bool, time_limit: float | None, as_json: bool, **flags: Any
+) -> None:
     """Prove how long any algorithm must take, given flags or a SPEC file.
 
     It comes with a certificate: a chunk and its way, a set of devices and what must leave it, or prices of links.
@@ -223,12 +236,22 @@ def bound(spec: Path | None, trees: bool, as_json: bool, **flags: Any) -> None:
             # For any number of chunks where the task leaves it open. The quick one first, so that there is one.
             for quick in (True, False):
                 watch.progress(0, 0, "proving a bound")
-                found.append(lower_bound(task.topology, *task.collectives, quick=quick))
+                limit = None if quick else time_limit or _usual_wait(task.topology.num_npus)
+                found.append(
+                    lower_bound(task.topology, *task.collectives, quick=quick, time_limit=limit)
+                )
             if trees:
                 watch.progress(0, 0, "looking for the best trees")
                 along_trees = tree_optimum(task.topology, *task.collectives)
         with last_word():
             _tell_of_bound(found[-1], along_trees, as_json)
+
+
+def _usual_wait(npus: int) -> float | None:
+    """Seconds that a bound may take: as many as a search."""
+    from pccl.settings import Settings
+
+    return Settings().usual_wait(npus)
 
 
 def _tell_of_bound(found: Bound, along_trees: Picoseconds | None, as_json: bool) -> None:
@@ -247,6 +270,7 @@ def _tell_of_bound(found: Bound, along_trees: Picoseconds | None, as_json: bool)
                 "chunk": next(iter(found.certificate.get("chunk", ())), None),
                 "prices": list(found.prices),
                 "interrupted": asked(),
+                "cut_short": found.cut_short,
             }
         )
         return
