@@ -148,7 +148,8 @@ def _status(run: Callable[[], Any]) -> int:
         return _say(f"{where}{error.strerror or error}", BAD_INPUT)
     except MemoryError:
         return _say(
-            "there is not enough memory for this; try fewer chunks or a smaller group", BAD_INPUT
+            "there is not enough memory for this; try a smaller size, fewer chunks or a smaller group",
+            BAD_INPUT,
         )
     except Exception as error:
         how = "; PCCL_DEBUG=1 shows where it happened"

@@ -180,7 +180,7 @@ def compare(
     if sizes is not None:
         from pccl.analysis import of_size, size_range
 
-        tasks = [of_size(task.collectives, size) for size in size_range(sizes)]
+        tasks = [of_size(task.topology, task.collectives, size) for size in size_range(sizes)]
     comparisons = [_compared(replace(task, collectives=one), others) for one in tasks]
     rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
     # Each baseline once, however many sizes it was left out for.
@@ -296,6 +296,8 @@ def bound(spec: Path | None, trees: bool, as_json: bool, **flags: Any) -> None:
     from pccl.bounds import lower_bound, tree_optimum
     from pccl.units import time_text
 
+    for collective in task.collectives:
+        collective.check_pieces(task.topology)
     # For any number of chunks where the task leaves it open.
     found = lower_bound(task.topology, *task.collectives)
     along_trees = tree_optimum(task.topology, *task.collectives) if trees else None

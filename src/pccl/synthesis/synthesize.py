@@ -61,6 +61,8 @@ def synthesize(
     begin = time.perf_counter()
     settings = Settings.read(settings).with_overrides(overrides)
     check_task(topology, collectives)
+    for collective in collectives:
+        collective.check_pieces(topology)
     report = progress or _silent
     if not kernels_are_cached():
         report(0, 1, "compiling kernels, first run only")

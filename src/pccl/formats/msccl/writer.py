@@ -227,7 +227,7 @@ def _refuse(chosen: Collective, target: Target, in_place: bool | None, padded: b
     """Raise if the runtime could not use a file for this collective."""
     kind = chosen.kind
     if isinstance(chosen, AllToAllV):
-        if not any(map(any, chosen.matrix)):
+        if not chosen.shares.any():
             raise PcclError(
                 f"{kind}: all shares are empty, so nothing is sent and no file is needed"
             )
@@ -253,7 +253,7 @@ def _refuse(chosen: Collective, target: Target, in_place: bool | None, padded: b
 
 
 def _are_equal(chosen: AllToAllV) -> bool:
-    return len({entry for row in chosen.matrix for entry in row}) == 1
+    return bool(np.ptp(chosen.shares) == 0)
 
 
 def _sizes(low: Size | None, high: Size | None) -> tuple[int, int]:
