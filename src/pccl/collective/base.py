@@ -348,7 +348,7 @@ class Collective:
         """Refuse more pieces than a share has elements, before it is cut."""
         most = self.most_pieces(topology)
         # Of nothing, nothing is cut.
-        if self.pieces > max(most, 1):
+        if 0 < most < self.pieces:
             share = Bytes(most * self.element)
             raise self._error(
                 f"{self.pieces:,} chunks are more than a share of {share} can be cut into, which has "

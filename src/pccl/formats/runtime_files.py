@@ -132,8 +132,8 @@ def too_many_chunks(program: Program, unit: int, chunks: int, what: str, most: i
         return PcclError(
             f"{task.kind}: the file counts in chunks of {Bytes(unit)}, of which {there}; take fewer"
         )
-    # With some room, as shares become larger by less than a unit each.
-    wanted = 2 * -(-chunks * unit // most)
+    # With room, as shares become larger by up to a unit each, and as a message must not take too many steps.
+    wanted = 4 * -(-chunks * unit // most)
     round_to = Bytes(2 ** max(wanted - 1, 1).bit_length())
     return PcclError(
         f"{task.kind}: the file counts in chunks of one size, and the shares have no larger one in common than "
