@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -110,7 +111,9 @@ def collectives(draw: st.DrawFn, npus: int, *, any_size: bool = False) -> pccl.C
         if any_size:
             shares = st.integers(0, 9)
         row = st.lists(shares, min_size=len(group), max_size=len(group))
-        return make(draw(st.lists(row, min_size=len(group), max_size=len(group))), **given)
+        matrix = draw(st.lists(row, min_size=len(group), max_size=len(group)))
+        given["chunks"] = min(chunks, max(1, *map(max, matrix)))
+        return make(matrix, **given)
     if kind in ("broadcast", "reduce", "scatter", "gather"):
         given["root"] = draw(st.none() | st.sampled_from(group))
     if kind == "send-recv":
@@ -121,8 +124,17 @@ def collectives(draw: st.DrawFn, npus: int, *, any_size: bool = False) -> pccl.C
     if any_size:
         dtype = draw(st.sampled_from(["uint8", "float32"]))
         element = 4 if dtype == "float32" else 1
-        return make(Bytes(draw(st.integers(1, 40)) * element), dtype=dtype, **given)
+        one = make(Bytes(draw(st.integers(1, 40)) * element), dtype=dtype, **given)
+        return cut_as_it_can_be(one, Topology.from_links(npus, []))
     return make(Bytes(share * len(group) * chunks), **given)
+
+
+def cut_as_it_can_be(collective: pccl.Collective, topology: Topology) -> pccl.Collective:
+    """With fewer pieces where the largest share has not as many elements; smaller shares may have fewer still."""
+    if collective.chunks is None:
+        return collective
+    most = collective.most_pieces(topology) or collective.chunks
+    return replace(collective, chunks=min(collective.chunks, most))
 
 
 @st.composite

@@ -17,6 +17,7 @@ FOUNDATION = {
     "_heap_kernels",
     "_kernels",
     "_lazy",
+    "_memory",
     "_version",
     "errors",
     "units",

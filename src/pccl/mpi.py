@@ -5,7 +5,6 @@ Messages are those of the plan, over ``Isend`` and ``Irecv`` of whatever MPI is 
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from pccl.errors import RunError
 from pccl.runtime import Arrays, Buffers, NumpyArrays, Rank, scripts_of
 from pccl.runtime.launcher import find_mpiexec
 from pccl.runtime.measure import Job, Report, join
+from pccl.runtime.registry import PLACES
 
 try:
     from mpi4py import MPI
@@ -32,8 +32,6 @@ except ImportError:
 
 __all__ = ["Collective", "MpiTransport", "compile"]
 
-# What launchers tell the processes that they start: MPICH and those like it, Open MPI, SLURM.
-_LAUNCHED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 # Seconds that a rank waits for a message.
 TIMEOUT = 60.0
 # A message that is not there at once is asked for more and more rarely, as others may need the core.
@@ -196,7 +194,7 @@ def world_transport(timeout: float = TIMEOUT) -> MpiTransport:
 
 def launched() -> bool:
     """Whether a launcher of MPI has started this process."""
-    return any(name in os.environ for name in _LAUNCHED)
+    return PLACES["mpi"].is_launched
 
 
 def _main(task: Path) -> None:

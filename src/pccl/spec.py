@@ -105,6 +105,10 @@ class CollectiveEntry(msgspec.Struct, forbid_unknown_fields=True):
         str | list[list[int | float | str]] | None,
         _about("all-to-all-v: what member i sends to member j, in bytes or with a unit; or a file"),
     ] = None
+    round: Annotated[
+        _Size | None,
+        _about("all-to-all-v: shares are rounded up to whole multiples of this, such as 64KiB"),
+    ] = None
     pattern: Annotated[list[ConditionEntry] | None, _about("custom: chunk by chunk")] = None
 
 
@@ -184,6 +188,7 @@ def _read(given: Any, folder: Path) -> Spec:
             several = collectives_of(entry, mesh, place)
             for collective in several:
                 # Checked here, where the place in the file is known.
+                collective.check_pieces(topology)
                 collective.conditions(topology)
         collectives += several
     # Relative to the file, wherever the command is run from.
@@ -220,7 +225,7 @@ def spec_schema() -> dict[str, Any]:
         {"$ref": "#/$defs/TopologyFile"},
     ]
     for definition in definitions.values():
-        for name in {"size", "bandwidth", "latency"} & definition["properties"].keys():
+        for name in {"size", "round", "bandwidth", "latency"} & definition["properties"].keys():
             about = definition["properties"][name]
             # Bare numbers are only read in order to be refused.
             for key in ("anyOf", "default"):
@@ -304,8 +309,8 @@ def _arguments(entry: CollectiveEntry, kind: str, place: str) -> dict[str, Any]:
             # Whoever can have a group can have one for each row of a mesh.
             if ("group" if name == "along" else name) not in takes:
                 raise CollectiveError(f"{kind} has no {name!r}; it has {', '.join(takes)}")
-            if name == "size":
-                value = parse(Bytes, value, f"size of {kind}")
+            if name in ("size", "round"):
+                value = parse(Bytes, value, f"{name} of {kind}")
             elif name == "group":
                 value = _group(value)
             elif name == "pattern":

@@ -14,7 +14,7 @@ import pccl
 from pccl.schemes import multitree, rings
 from pccl.schemes.workload import UnsupportedError, Workload
 from tests.algorithm.reference import is_correct
-from tests.strategies import collectives, groups, networks
+from tests.strategies import collectives, cut_as_it_can_be, groups, networks
 
 SHARED = ("all-gather", "reduce-scatter", "all-reduce")
 FREE = {"latency": "0ns", "bandwidth": "1GB/s"}  # a kB takes a microsecond
@@ -153,6 +153,7 @@ def test_dimension_by_dimension_on_any_product(first, second, flags, kind, chunk
 def test_any_size_will_do(topology, kind, size, chunks):
     """Shares and their pieces may differ by a byte, and some may be empty."""
     collective = pccl.collective.COLLECTIVES[kind](f"{size}B", chunks=chunks)
+    collective = cut_as_it_can_be(collective, topology)
     ran = check_all(topology, [collective])
     assert ran & {"ring", "bruck"}
 

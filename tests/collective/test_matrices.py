@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pccl import AllToAllV, CollectiveError, FormatError
+import pccl
+from pccl import AllToAllV, CollectiveError, FormatError, PcclError
+from pccl.collective import collective_from_dict
 from pccl.collective.matrices import read_matrix
 
 MATRIX = ((0, 1024, 7), (2048, 0, 0), (1, 2, 0))
@@ -97,3 +99,53 @@ def test_missing_files_and_wrong_shapes(tmp_path):
     np.save(tmp_path / "t.npy", np.zeros((2, 2, 2)))
     with pytest.raises(FormatError, match="expected a square"):
         read_matrix(tmp_path / "t.npy")
+
+
+def test_shares_are_rounded_up_to_whole_units() -> None:
+    collective = AllToAllV([[0, 1], [1025, 2048]], round="1KiB")
+    assert collective.shares.tolist() == [[0, 1024], [2048, 2048]]
+    assert (int(collective.size), collective.rounding) == (4096, 1023 + 1023)
+    conditions = collective.conditions(pccl.topology.ring(2))
+    assert conditions.bytes.tolist() == [1024, 2048]
+    assert (
+        str(collective)
+        == "all-to-all-v of 4KiB among all NPUs, in units of 1KiB (2.0 KiB more in all)"
+    )
+
+
+def test_what_was_asked_for_is_kept_beside_the_unit() -> None:
+    collective = AllToAllV([[0, 1], [1025, 0]], round="1KiB")
+    data = collective.to_dict()
+    assert (data["round"], data["matrix"]) == ("1KiB", [[0, 1], [1025, 0]])
+    assert collective_from_dict(data) == collective
+    assert "round" not in AllToAllV([[0, 1], [1, 0]]).to_dict()
+
+
+def test_a_unit_makes_elements_whole() -> None:
+    collective = AllToAllV([[0, 3], [5, 0]], round="4B", dtype="float32")
+    assert collective.shares.tolist() == [[0, 4], [8, 0]]
+
+
+@pytest.mark.parametrize(
+    ("unit", "message"),
+    [
+        ("0B", "all-to-all-v: round is 0B; shares are rounded up to multiples of a positive size"),
+        ("64", "round of all-to-all-v '64' has no unit"),
+        (64, "round of all-to-all-v 64 has no unit"),
+        ("-1KiB", "it must not be negative"),
+        ("6B", "a round of 6B is not a whole number of elements of float32"),
+        ("4000PB", "what a member of all-to-all-v sends .* is too large"),
+    ],
+)
+def test_wrong_units(unit, message) -> None:
+    with pytest.raises(PcclError, match=message):
+        AllToAllV([[0, 4, 4], [4, 0, 4], [4, 4, 0]], round=unit, dtype="float32")
+
+
+def test_pieces_become_equal_where_that_takes_little() -> None:
+    enlarged = AllToAllV([[0, "1KiB"], ["2KiB", 0]], chunks=3).with_equal_chunks(2)
+    assert enlarged.shares.tolist() == [[0, 1026], [2052, 0]]
+    small = AllToAllV([[0, 10], [20, 0]], chunks=3)
+    assert small.with_equal_chunks(2) is small
+    nothing = AllToAllV([[0, 0], [0, 0]], chunks=3)
+    assert nothing.with_equal_chunks(2) is nothing

@@ -168,3 +168,31 @@ def test_what_no_memory_holds_is_refused_before_any_of_it_is_taken():
         gather.conditions(pccl.topology.ring(4))
     # No more chunks than elements.
     assert pccl.AllGather("64B", chunks=2**26).deliveries(4) == 16 * 16
+
+
+@pytest.mark.parametrize(
+    ("collective", "message"),
+    [
+        (pccl.AllGather("1MiB", chunks=10**8), "100,000,000 chunks are more than a share of 128KiB can be cut into"),
+        (pccl.AllGather("1MiB", chunks=32769, dtype="float32"), "which has 32,768 elements of float32"),
+        (pccl.Broadcast("1kB", chunks=1001), "which has 1,000 elements of uint8; take fewer chunks or a larger size"),
+        (pccl.AllToAllV([[0, 9], [3, 0]], group=[0, 1], chunks=10), "more than a share of 9B"),
+    ],
+)  # fmt: skip
+def test_no_share_has_more_pieces_than_elements(collective, message: str) -> None:
+    with pytest.raises(CollectiveError, match=message):
+        pccl.synthesize(pccl.topology.ring(8), collective)
+
+
+def test_as_many_pieces_as_elements_will_do() -> None:
+    pccl.AllGather("1kB", chunks=125).check_pieces(pccl.topology.ring(8))
+    pccl.AllGather("3B", chunks=1).check_pieces(pccl.topology.ring(8))
+    pccl.AllToAllV([[0, 0], [0, 0]], group=[0, 1]).check_pieces(pccl.topology.ring(8))
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_taken(monkeypatch) -> None:
+    monkeypatch.setattr("pccl.collective.base.free_memory", lambda: 2**20)
+    with pytest.raises(
+        CollectiveError, match=r"640,000 chunks .* take 61.0 MiB of memory, and 1.0 MiB is free"
+    ):
+        pccl.AllGather("1GiB", chunks=10_000).conditions(pccl.topology.ring(8))

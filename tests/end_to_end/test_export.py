@@ -148,3 +148,31 @@ def test_a_plan_for_a_runtime(tmp_path):
 def test_a_runtime_that_is_not_known():
     task = ("-t", "ring:4", "-c", "all-gather", "-s", "4MiB")
     assert "there is no target 'nccl'" in refused("synthesize", *task, "--for", "nccl")
+
+
+def test_traffic_of_any_sizes_is_shown_and_with_a_unit_exported(tmp_path):
+    """Their largest common divisor is a byte, of which there are hundreds of millions."""
+    (tmp_path / "m.csv").write_text("0,1000003,7\n310823339,0,15485863\n2,3,0\n")
+    task = ("-t", "ring:3", "-c", "all-to-all-v", "--matrix", tmp_path / "m.csv", "--chunks", 1)
+    plan = tmp_path / "m.pccl"
+    made = run("synthesize", *task, "--effort", "fast", "-o", plan)
+    assert "units" not in made.stdout
+    assert run("show", plan).exit_code == 0
+    assert run("verify", plan).exit_code == 0
+    assert run("simulate", plan).exit_code == 0
+    assert run("plot", plan, "-k", "gantt", "-o", tmp_path / "m.svg").exit_code == 0
+    assert run("report", plan, "-o", tmp_path / "m.html").exit_code == 0
+    page = (tmp_path / "m.html").read_text()
+    assert "<dt>Not for mscclpp</dt><dd>all-to-all-v: the file counts in chunks of one size" in page
+    assert "plan it with shares that are rounded up" in refused(
+        "export", plan, "-o", tmp_path / "m.plan.json"
+    )
+    made = run("synthesize", *task, "--round", "64KiB", "--effort", "fast", "-o", plan)
+    assert "in units of 64KiB (298.1 KiB more in all)" in made.stdout
+    assert "in units of 64KiB" in run("show", plan).stdout
+    assert run("export", plan, "-o", tmp_path / "m.plan.json").exit_code == 0
+    assert run("check", tmp_path / "m.plan.json").exit_code == 0
+    spec = tmp_path / "task.yaml"
+    entry = "{kind: all-to-all-v, matrix: m.csv, round: 64KiB, chunks: 1}"
+    spec.write_text(f"topology: ring:3\neffort: fast\ncollectives:\n  - {entry}\n")
+    assert "in units of 64KiB" in run("synthesize", spec).stdout

@@ -96,6 +96,9 @@ def test_traffic_and_damage_in_a_task(tmp_path):
     assert json.loads(run("bound", spec, "--json").stdout) == result
     assert "leave out --without" in refused("bound", spec, "--without", "npu1")
     assert "leave out --set" in refused("bound", spec, "--set", "*.gap=1ns")
+    assert "all-gather has no 'round'" in refused(
+        "bound", "-t", "ring:4", "-c", "all-gather", "-s", "1KiB", "--round", "64KiB"
+    )
     assert "all-to-all-v needs a matrix" in refused("bound", "-t", "ring:4", "-c", "all-to-all-v")
     assert "all-gather has no 'matrix'" in refused(
         "bound", "-t", "ring:4", "-c", "all-gather", "-s", "1KiB", "--matrix", matrix

@@ -57,6 +57,7 @@ def test_any_size_as_it_is_or_padded(problem, seed):
     topology, collective = problem
     if collective.has_one_size:
         collective = replace(collective, size=pccl.units.Bytes(int(collective.size) % 23 + 1))
+        collective = strategies.cut_as_it_can_be(collective, topology)
     algorithm = quick(topology, collective)
     exact = check(algorithm, seed, all_ranks=True, padded=False)
     assert exact.padding == 0
@@ -88,6 +89,7 @@ def test_unequal_shares_in_place_if_pairs_exchange_equally_much(topology, data):
     shares = st.integers(0, 5)
     matrix = np.array([[data.draw(shares) for _ in range(n)] for _ in range(n)])
     symmetric = pccl.AllToAllV((matrix + matrix.T).tolist(), chunks=2)
+    symmetric = strategies.cut_as_it_can_be(symmetric, topology)
     check(quick(topology, symmetric), in_place=True, padded=data.draw(st.booleans()))
     if not np.array_equal(matrix, matrix.T):
         algorithm = quick(topology, pccl.AllToAllV(matrix.tolist(), chunks=1))

@@ -335,7 +335,7 @@ def test_the_commands_of_a_page_work(tmp_path, monkeypatch, name):
     algorithm = getattr(pages, name)()
     monkeypatch.chdir(tmp_path)
     algorithm.save("a b.pccl")
-    lines = [line for _, line in commands(algorithm, "a b.pccl")]
+    lines = [line for _, line in commands(algorithm, "a b.pccl").listed]
     exported = [line.split("--format ")[1].split()[0] for line in lines if "--format" in line]
     assert {"msccl", "chakra", "perfetto", "json", "csv"} <= set(exported)
     for line in lines:
@@ -348,14 +348,14 @@ def test_the_commands_of_a_page_work(tmp_path, monkeypatch, name):
 def test_formats_that_refuse_an_algorithm_have_no_command():
     conditions = [pccl.Condition(0, 2, "1MiB"), pccl.Condition(1, 2, "1MiB")]
     algorithm = pccl.synthesize(pccl.topology.ring(4), pccl.Custom(conditions))
-    lines = [line for _, line in commands(algorithm, None)]
+    lines = [line for _, line in commands(algorithm, None).listed]
     assert lines[0] == 'algorithm.save("algorithm.pccl")'
     assert not any("--format msccl" in line for line in lines)
     assert any("--format json" in line for line in lines)
 
 
 def test_runtimes_are_not_tried_with_very_many_transfers():
-    lines = [line for _, line in commands(pages.million(), "million.pccl")]
+    lines = [line for _, line in commands(pages.million(), "million.pccl").listed]
     assert not any("--format msccl" in line for line in lines)
     assert any("--format perfetto" in line for line in lines)
 

@@ -37,7 +37,7 @@ from pccl.algorithm.timing import move_up
 from pccl.topology import parse_topology
 from pccl.topology.parts import NPU
 from tests.algorithm.reference import is_correct
-from tests.strategies import problems, synthesized
+from tests.strategies import cut_as_it_can_be, problems, synthesized
 
 Problem = tuple[Topology, list[Collective]]
 ORDERS, ROUTES = ("farthest-first", "rounds", "random"), ("minimal", "any")
@@ -373,6 +373,7 @@ def test_any_size_in_switches_with_limits(
 ) -> None:
     collective = kind(pccl.units.Bytes(size), chunks=chunks)
     topology = parse_topology(f"{network},buffer={buffer}")
+    collective = cut_as_it_can_be(collective, topology)
     verify(synthesize(topology, collective, effort="fast"))
 
 

@@ -34,14 +34,21 @@ def size_range(text: str, step: int = 2) -> tuple[Bytes, ...]:
     return tuple(sizes)
 
 
-def of_size(collectives: Sequence[Collective], size: Bytes) -> tuple[Collective, ...]:
-    """The same collectives with another size."""
+def of_size(
+    topology: Topology, collectives: Sequence[Collective], size: Bytes
+) -> tuple[Collective, ...]:
+    """The same collectives with another size, which may be too little for as many chunks."""
+    sized = []
     for collective in collectives:
         if not collective.has_one_size:
             raise PcclError(
                 f"the sizes cannot change {collective.kind}, whose parts have sizes of their own"
             )
-    return tuple(replace(collective, size=size) for collective in collectives)
+        one = replace(collective, size=size)
+        if one.chunks is not None:
+            one = replace(one, chunks=min(one.chunks, max(one.most_pieces(topology), 1)))
+        sized.append(one)
+    return tuple(sized)
 
 
 def sweep(
@@ -83,7 +90,7 @@ def sweep(
             if progress is not None:
                 progress(done, len(sizes), f"{size}: {text}")
 
-        task = of_size(collectives, size)
+        task = of_size(topology, collectives, size)
         ours = synthesize(topology, *task, settings=settings, progress=report)
         target = None if settings is None else settings.target
         found.append(compare(ours, baselines, network=topology, target=target, progress=report))

@@ -154,7 +154,8 @@ def status_of(run: Callable[[], Any]) -> int:
         return _say(f"{where}{error.strerror or error}", BAD_INPUT)
     except MemoryError:
         return _say(
-            "there is not enough memory for this; try fewer chunks or a smaller group", BAD_INPUT
+            "there is not enough memory for this; try a smaller size, fewer chunks or a smaller group",
+            BAD_INPUT,
         )
     except Exception as error:
         if stopping.asked():  # some libraries make other errors of what stops them

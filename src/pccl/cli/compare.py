@@ -75,7 +75,7 @@ def compare(
     if sizes is not None:
         from pccl.analysis import of_size, size_range
 
-        each = [of_size(task.collectives, size) for size in size_range(sizes)]
+        each = [of_size(task.topology, task.collectives, size) for size in size_range(sizes)]
         tasks = [replace(task, collectives=one) for one in each]
     sweep = _Sweep(tasks, others, as_json)
     with ending(sweep.end):

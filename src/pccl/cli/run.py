@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pccl.cli.console import microseconds, print_json, print_table
+from pccl.cli.console import microseconds, print_error, print_json, print_table
 from pccl.cli.options import RUNS, SECONDS, command, file_argument, json_option, option
 from pccl.runtime.registry import PLACES
 
@@ -41,7 +41,7 @@ _MESSAGES = _COLUMNS.index(">messages us")
 @option(
     "-s --size TEXT",
     "Size of the buffer, such as 1MiB, of the first collective; others keep their ratio to it. Repeatable. Default: "
-    "that of the plan.",
+    "that of the plan, or a smaller one if its data would take more than 1 GiB or a quarter of the free memory.",
     multiple=True,
 )
 @option(
@@ -73,8 +73,10 @@ def run(
 
     algorithm = load(file)
     name = dtype or _dtype_of(algorithm, size)
-    elements = tuple(_elements(algorithm, size, name))
-    job = Job(elements, dtype=name.removeprefix("torch."), **options)
+    plain = name.removeprefix("torch.")
+    sizes = _sizes(algorithm, size, plain, launched=PLACES[on].is_launched)
+    elements = tuple(_elements(algorithm, sizes, plain))
+    job = Job(elements, dtype=plain, **options)
     report = PLACES[on].run(algorithm, job)
     wrong = sum(sum(outcome.wrong) for outcome in report.outcomes)
     if report.speaks:
@@ -100,16 +102,40 @@ def _dtype_of(algorithm: Algorithm, sizes: Sequence[str]) -> str:
     return "float32" if planned == "uint8" and is_whole else planned
 
 
-def _elements(algorithm: Algorithm, sizes: Sequence[str], dtype: str) -> Iterator[tuple[int, ...]]:
+def _sizes(algorithm: Algorithm, given: Sequence[str], dtype: str, *, launched: bool) -> list[int]:
+    """The sizes to run, for which there is memory; nobody but a launcher knows how many ranks a machine has."""
+    from pccl.collective.base import ELEMENT_BYTES
+    from pccl.runtime.memory import check_fits, data_bytes, size_unasked
+    from pccl.units import Bytes, parse, size_text
+
+    sizes = [int(parse(Bytes, text, "--size")) for text in given]
+    planned = int(algorithm.collectives[0].size)
+    # What is no type at all is refused where the job is made, with the names that there are.
+    if launched or dtype not in ELEMENT_BYTES:
+        return sizes or [planned]
+    for size in sizes:
+        check_fits(algorithm, dtype, size)
+    if sizes:
+        return sizes
+    size = size_unasked(algorithm, dtype)
+    if size != planned:
+        needed = size_text(data_bytes(algorithm, dtype))
+        print_error(
+            f"run with {Bytes(size)}, since at the {Bytes(planned)} of the plan the data of all ranks take about "
+            f"{needed} of memory; --size takes another",
+            prefix="note: ",
+        )
+    return [size]
+
+
+def _elements(algorithm: Algorithm, sizes: Sequence[int], dtype: str) -> Iterator[tuple[int, ...]]:
     """How many elements every collective has, for each of the sizes."""
     from pccl.collective.base import ELEMENT_BYTES
-    from pccl.units import Bytes, parse
 
     planned = [int(collective.size) for collective in algorithm.collectives]
     # What has no width is refused where the job is made, with the names that there are.
-    width = ELEMENT_BYTES.get(dtype.removeprefix("torch."), 1)
-    given = [int(parse(Bytes, text, "--size")) for text in sizes] or planned[:1]
-    for size in given:
+    width = ELEMENT_BYTES.get(dtype, 1)
+    for size in sizes:
         yield tuple(size * each // (max(planned[0], 1) * width) for each in planned)
 
 

@@ -220,6 +220,8 @@ def bound(
     It comes with a certificate: a chunk and its way, a set of devices and what must leave it, or prices of links.
     """
     task = read_task(spec, flags)
+    for collective in task.collectives:
+        collective.check_pieces(task.topology)
     from pccl.bounds import lower_bound, tree_optimum
 
     along_trees = None

@@ -42,6 +42,10 @@ _FLAGS = {
         "--matrix FILE",
         "all-to-all-v: what each member sends to each, in bytes, from .csv, .npy or .parquet.",
     ),
+    "round": option(
+        "--round SIZE",
+        "all-to-all-v: round every share up to whole multiples, such as 64KiB, for files that count in chunks.",
+    ),
     "size": option("-s --size SIZE", "Buffer of one NPU with its unit: 8MiB, 1GB, 4KiB."),
     "group": option(
         "-g --group RANKS",
@@ -74,7 +78,9 @@ _FLAGS = {
     "cyclic": option("--cyclic", "send-recv: the last member sends to the first.", default=None),
 }
 # What a flag says about the one collective that flags describe.
-_OF_COLLECTIVE = ("matrix", "size", "along", "chunks", "dtype", "confined", "root", "cyclic")
+_OF_COLLECTIVE = (
+    "matrix", "round", "size", "along", "chunks", "dtype", "confined", "root", "cyclic",
+)  # fmt: skip
 
 task_options = all_of([click.argument("spec", required=False, type=FILE), *_FLAGS.values()])
 """Give a command the argument SPEC and the flags that can take its place."""

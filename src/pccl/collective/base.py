@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from pccl._arrays import Column, Indices, Ints, offsets_of
+from pccl._memory import free_memory
 from pccl.collective.conditions import Conditions
 from pccl.collective.groups import format_group
 from pccl.collective.layout import BufferLayout, Promise, Ranks, kept
@@ -23,6 +23,8 @@ _MOST_CHUNKS = 2**31 - 1
 # Of chunks to destinations. What a search takes for each, measured on All-Gathers with a million of them and more.
 MOST_DELIVERIES = 2**28
 BYTES_PER_DELIVERY = 100
+# Take so little memory that nobody need ask for it.
+_FEW_DELIVERIES = 2**16
 ELEMENT_BYTES = {
     name: size
     for size, names in (
@@ -321,11 +323,40 @@ class Collective:
     def check_manageable(self, members: int) -> None:
         """Refuse what no memory holds, before any of it is taken."""
         count = self.deliveries(members)
-        if count > MOST_DELIVERIES or count * BYTES_PER_DELIVERY > _memory():
+        if count <= _FEW_DELIVERIES:
+            return
+        free = free_memory()
+        needed = count * BYTES_PER_DELIVERY
+        if count > MOST_DELIVERIES or needed > free:
             raise self._error(
-                f"that is about {count:,} chunks to deliver, which take "
-                f"{size_text(count * BYTES_PER_DELIVERY)} of memory; take fewer chunks or a smaller group"
+                f"that is about {count:,} chunks to deliver, which take {size_text(needed)} of memory, and "
+                f"{size_text(free)} is free; take fewer chunks or a smaller group"
             )
+
+    def most_pieces(self, topology: Topology) -> int:
+        """Into how many pieces a share can be cut: as many as the largest has elements.
+
+        Examples
+        --------
+        >>> import pccl
+        >>> pccl.AllGather("4kB", dtype="float32").most_pieces(pccl.topology.ring(8))
+        125
+        """
+        return self._largest_share(len(self.members(topology.npus))) // self.element
+
+    def check_pieces(self, topology: Topology) -> None:
+        """Refuse more pieces than a share has elements, before it is cut."""
+        most = self.most_pieces(topology)
+        # Of nothing, nothing is cut.
+        if 0 < most < self.pieces:
+            share = Bytes(most * self.element)
+            raise self._error(
+                f"{self.pieces:,} chunks are more than a share of {share} can be cut into, which has "
+                f"{counted(most, 'element')} of {self.dtype}; take fewer chunks or a larger size"
+            )
+
+    def _largest_share(self, members: int) -> int:
+        return int(self._shares(members).max(initial=0))
 
     def _conditions(self, group: Ints) -> Conditions:
         """Cut what moves into pieces, and leave out those that are empty."""
@@ -445,14 +476,6 @@ def split(totals: Ints, parts: int) -> Ints:
     """
     least, rest = np.divmod(totals, parts)
     return least[:, None] + (np.arange(parts) < rest[:, None])
-
-
-def _memory() -> int:
-    """The memory of this machine, in bytes; endless where nobody says."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 2**62
 
 
 def npu_numbers(value: object, what: str) -> tuple[int, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,7 +14,10 @@ from pccl._arrays import Ints
 from pccl.collective.base import Collective, Moves
 from pccl.collective.conditions import Conditions
 from pccl.collective.layout import BufferLayout, Ranks, kept
-from pccl.units import Bytes, parse, whole
+from pccl.units import Bytes, Size, parse, size_text, whole
+
+# Shares are enlarged by at most this part, so that their pieces are equal.
+_MOST_ENLARGED = 0.01
 
 
 class _Exchange(Collective):
@@ -99,15 +103,21 @@ class AllToAllV(_Exchange):
         ``.csv``, ``.npy`` or ``.parquet`` file.
     group, chunks
         As for all collectives.
+    round
+        A size such as ``"64KiB"``, of which every share becomes a whole multiple: shares are planned as large as the
+        next one, for runtimes whose files count in chunks of one size. Shares of nothing stay so.
 
     Examples
     --------
     >>> AllToAllV([[0, "1KiB"], [2048, 0]]).matrix
     ((0, 1024), (2048, 0))
+    >>> str(AllToAllV([[0, "100B"], [2048, 0]], round="1KiB"))
+    'all-to-all-v of 2KiB among all NPUs, in units of 1KiB (924B more in all)'
     """
 
     size: Bytes = field(init=False)
     matrix: Sequence[Sequence[int | str]] = ()
+    round: Size | None = field(default=None, kw_only=True)
     kind = "all-to-all-v"
     has_one_size = False
 
@@ -119,13 +129,14 @@ class AllToAllV(_Exchange):
         group: Iterable[int] | None = None,
         chunks: int | None = None,
         *,
+        round: Size | None = None,
         dtype: str = "uint8",
         priority: int = 0,
         weight: float = 1.0,
         confined: bool = False,
     ) -> None:
-        given: dict[str, Any] = {"matrix": matrix, "group": group, "chunks": chunks, "dtype": dtype}
-        given |= {"priority": priority, "weight": weight, "confined": confined}
+        given: dict[str, Any] = {"matrix": matrix, "group": group, "chunks": chunks, "round": round}
+        given |= {"dtype": dtype, "priority": priority, "weight": weight, "confined": confined}
         for name, value in given.items():
             self._set(name, value)
         self.__post_init__()
@@ -148,16 +159,51 @@ class AllToAllV(_Exchange):
                 entries = "1 entry" if len(row) == 1 else f"{len(row)} entries"
                 needed = f"not {len(self.matrix)}, one for each row"
                 raise self._error(f"row {i} has {entries}, {needed}; the matrix must be square")
-        self._set("size", Bytes(max((sum(map(int, row)) for row in self.matrix), default=0)))
         self._check_shared()
-        for entry in {int(entry) for row in self.matrix for entry in row}:
+        self._check_round()
+        most = max((sum(map(self._rounded, row)) for row in self.matrix), default=0)
+        self._set("size", parse(Bytes, Bytes(most), f"what a member of {self.kind} sends"))
+        for entry in {self._rounded(entry) for row in self.matrix for entry in row}:
             self._check_elements(entry, "an entry of")
         if self.group is not None:
             self._check_fits(len(self.ranks))
 
+    @cached_property
+    def shares(self) -> Ints:
+        """What is planned: the matrix, of which every entry is rounded up to whole units."""
+        rows = [[self._rounded(entry) for entry in row] for row in self.matrix]
+        found = np.array(rows, np.int64).reshape(len(rows), len(rows))
+        found.setflags(write=False)
+        return found
+
+    @property
+    def rounding(self) -> int:
+        """By how many bytes the shares are larger in all than the matrix says."""
+        return int(self.shares.sum()) - sum(
+            map(int, (entry for row in self.matrix for entry in row))
+        )
+
+    def with_equal_chunks(self, members: int) -> Self:  # noqa: ARG002
+        """The same ratios, enlarged until the pieces of all shares are whole multiples of one size.
+
+        Where that would take more than 1 % more, it stays as it is.
+
+        Examples
+        --------
+        >>> AllToAllV([[0, "1KiB"], ["2KiB", 0]], chunks=3).with_equal_chunks(2).shares.tolist()
+        [[0, 1026], [2052, 0]]
+        """
+        common = int(np.gcd.reduce(self.shares, axis=None))
+        step = self.pieces * self.element
+        more = -common % step
+        if not more or more > _MOST_ENLARGED * common:
+            return self
+        enlarged = self.shares // common * (common + more)
+        return replace(self, matrix=enlarged.tolist(), round=None)
+
     def with_elements(self, count: int) -> AllToAllV:
         """The same ratios, with so many elements where a member sends most."""
-        ahead = np.cumsum(np.array(self.matrix, np.int64), axis=1) * count // max(int(self.size), 1)
+        ahead = np.cumsum(self.shares, axis=1) * count // max(int(self.size), 1)
         # What lies before a share and what lies before the next, so that a row loses nothing by rounding.
         return self.with_matrix(np.diff(ahead, axis=1, prepend=0))
 
@@ -170,6 +216,22 @@ class AllToAllV(_Exchange):
             entry = Bytes(count)
         return int(parse(Bytes, entry, f"entry of the matrix of {self.kind}"))
 
+    def _check_round(self) -> None:
+        if self.round is None:
+            return
+        self._set("round", parse(Bytes, self.round, f"round of {self.kind}"))
+        if not self.round:
+            raise self._error("round is 0B; shares are rounded up to multiples of a positive size")
+        self._check_elements(int(self.round), "a round of")
+
+    def _rounded(self, entry: int | str) -> int:
+        unit = int(self.round or 1)
+        return -(-int(entry) // unit) * unit
+
+    def _largest_share(self, members: int) -> int:
+        self._check_fits(members)
+        return int(self.shares.max(initial=0))
+
     def _check_fits(self, members: int) -> None:
         if members != len(self.matrix):
             rows = len(self.matrix)
@@ -177,7 +239,15 @@ class AllToAllV(_Exchange):
 
     def _matrix(self, members: int) -> Ints:
         self._check_fits(members)
-        return np.array(self.matrix, np.int64).reshape(members, members)
+        return self.shares.copy()
+
+    def __str__(self) -> str:
+        """One line for people."""
+        text = super().__str__()
+        if self.round is None:
+            return text
+        more = size_text(self.rounding)
+        return f"{text}, in units of {self.round} ({more} more in all)"
 
     def layout(
         self, conditions: Conditions, rank_of: Ints, ranks: int, padded: bool = False

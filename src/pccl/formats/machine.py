@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pccl._arrays import Column, Ints
+from pccl._memory import free_memory
 from pccl.collective import COLLECTIVES, Collective, Promise
 from pccl.errors import CollectiveError, FormatError
-from pccl.units import Bytes, counted
+from pccl.units import Bytes, counted, size_text
 
 # --- problems ---------------------------------------------------------------------------------------------------------
 
@@ -130,6 +131,9 @@ class Line:
         self.clock[self.index] = until
 
 
+# What a memory takes for a cell, measured on small ones; what reads and writes it comes on top.
+BYTES_PER_CELL = 150
+
 # A line, and the number of an event on it.
 Access = tuple[int, int]
 _NOBODY: Access = (0, -1)
@@ -188,6 +192,13 @@ class Memory:
                 else:
                     self.first[rank, buffer] = total
                     total += size[buffer] * parts
+        needed = total * BYTES_PER_CELL
+        free = free_memory()
+        if needed > free:
+            raise FormatError(
+                f"the buffers have {total:,} chunks or parts of chunks in all; to run them takes "
+                f"{size_text(needed)} of memory, and {size_text(free)} is free"
+            )
         self.values: Column = np.empty(total, dtype)
         # A byte for each cell, which is found faster than an array of truth values is searched.
         self._known = bytearray(total)

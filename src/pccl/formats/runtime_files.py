@@ -116,10 +116,36 @@ def unit_of(program: Program, *sizes: int) -> int:
     return gcd(*sizes, *(int(np.gcd.reduce(column)) for column in columns if len(column)))
 
 
+def too_many_chunks(program: Program, unit: int, chunks: int, what: str, most: int) -> PcclError:
+    """The error for a file that would count in chunks of `unit` bytes, of which it would have too many.
+
+    Parameters
+    ----------
+    program, unit
+        What was to be written, and in which chunks.
+    chunks, what, most
+        How many there would be, in what, and how many there may be.
+    """
+    task = program.collective
+    there = f"{what} would have {chunks:,}, and {most:,} is the limit"
+    if task.has_one_size:
+        return PcclError(
+            f"{task.kind}: the file counts in chunks of {Bytes(unit)}, of which {there}; take fewer"
+        )
+    # With room, as shares become larger by up to a unit each, and as a message must not take too many steps.
+    wanted = 4 * -(-chunks * unit // most)
+    round_to = Bytes(2 ** max(wanted - 1, 1).bit_length())
+    return PcclError(
+        f"{task.kind}: the file counts in chunks of one size, and the shares have no larger one in common than "
+        f"{Bytes(unit)}, of which {there}; plan it with shares that are rounded up, for example --round {round_to}, "
+        f"in Python round={str(round_to)!r}"
+    )
+
+
 def matrix_of(program: Program, unit: int) -> list[list[int]]:
     """What every rank sends to every other in a collective with a matrix, in chunks of `unit` bytes."""
     matrix = np.zeros((len(program.npus),) * 2, np.int64)
-    sent = np.array(program.collective.matrix)  # type: ignore[attr-defined]
+    sent: Ints = program.enlarged.shares  # type: ignore[attr-defined]
     matrix[np.ix_(program.members, program.members)] = sent // unit
     found: list[list[int]] = matrix.tolist()
     return found

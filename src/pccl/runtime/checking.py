@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -60,12 +60,15 @@ class Trial:
         self._inputs: dict[int, Column] = {}
 
     def input(self, member: int) -> Column:
-        """The input of a member of the group, which nobody should change."""
+        """The input of a member of the group, which nobody should change; it is kept."""
         if member not in self._inputs:
-            size = 0 if self._promise is None else int(self._promise.input_bytes[member])
-            seed = (self.seed, member)
-            self._inputs[member] = _numbers(size, self.op, self.dtype, len(self.members), seed)
+            self._inputs[member] = self._made(member)
         return self._inputs[member]
+
+    def _made(self, member: int) -> Column:
+        size = 0 if self._promise is None else int(self._promise.input_bytes[member])
+        seed = (self.seed, member)
+        return _numbers(size, self.op, self.dtype, len(self.members), seed)
 
     def output_size(self, member: int) -> int:
         """How many elements the output of a member has."""
@@ -76,18 +79,28 @@ class Trial:
         promise = self._promise
         if promise is None:
             return 0
+        rows = np.flatnonzero(promise.rank == member).tolist()
+        wanted: dict[int, Any] = {}
+        # One input after another, of which only those that are kept anyway stay in memory.
+        rows_of = defaultdict(list)
+        for row in rows:
+            for other in promise.contributors(int(promise.chunk[row])).tolist():
+                rows_of[other].append(row)
+        for other, its in rows_of.items():
+            values = self._inputs[other] if other in self._inputs else self._made(other)
+            for row in its:
+                low = int(promise.input_offset[promise.chunk[row]])
+                part = values[low : low + int(promise.bytes[row])]
+                if row in wanted:
+                    UFUNCS[self.op](wanted[row], part, out=wanted[row])
+                else:
+                    wanted[row] = part.copy()
         wrong = 0
-        for row in np.flatnonzero(promise.rank == member).tolist():
-            chunk = int(promise.chunk[row])
-            count = int(promise.bytes[row])
-            low = int(promise.input_offset[chunk])
-            place = int(promise.output_offset[row])
-            contributors = promise.contributors(chunk).tolist()
-            parts = [self.input(other)[low : low + count] for other in contributors]
-            wanted: Any = reduce(UFUNCS[self.op], parts)
+        for row, exact in wanted.items():
             if self.op == "avg" and self.part.collective.collects:
-                wanted = wanted / len(self.members)
-            wrong += int(np.count_nonzero(output[place : place + count] != wanted))
+                exact = exact / len(self.members)
+            place = int(promise.output_offset[row])
+            wrong += int(np.count_nonzero(output[place : place + len(exact)] != exact))
         return wrong
 
 

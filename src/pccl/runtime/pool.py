@@ -228,7 +228,9 @@ def _serve(rank: int, size: int, pipe: Connection, connect: str, timeout: float)
 
 def _fail(pipe: Connection, transport: Any, error: BaseException) -> None:
     """Tell the other ranks and whoever has started us, and end."""
-    if not isinstance(error, PcclError):
+    if isinstance(error, MemoryError):
+        error = RunError("a rank has no memory left; take a smaller size")
+    elif not isinstance(error, PcclError):
         text = "".join(traceback.format_exception(error))
         error = InternalError(text)
     if hasattr(transport, "stop"):

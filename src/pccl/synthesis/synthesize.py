@@ -58,6 +58,8 @@ def synthesize(
     """
     settings = Settings.read(settings).with_overrides(overrides)
     check_task(topology, collectives)
+    for collective in collectives:
+        collective.check_pieces(topology)
     clock = clock_of(settings, topology.num_npus)
     report = _with_what_is_left(clock, progress or _silent)
     if not kernels_are_cached():

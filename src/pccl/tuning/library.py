@@ -177,7 +177,7 @@ def tune(
 def _task(
     topology: Topology, collectives: Sequence[Collective], size: int, settings: Settings
 ) -> Task:
-    asked = [one.uncut() for one in of_size(collectives, Bytes(size))]
+    asked = [one.uncut() for one in of_size(topology, collectives, Bytes(size))]
     given = {name: value for name, value in asdict(settings).items() if value is not None}
     return Task(topology_to_dict(topology), tuple(one.to_dict() for one in asked), given)
 

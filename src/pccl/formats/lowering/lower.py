@@ -120,7 +120,7 @@ def lower(
         input_bytes=layout.input_bytes,
         output_bytes=layout.output_bytes,
         scratch_bytes=places.scratch_bytes,
-        padding=int(laid_out.size) - int(task.size),
+        enlarged=laid_out,
         delivered=delivered if len(algorithm.collectives) == 1 else None,
     )
 

@@ -8,7 +8,6 @@ from pccl._arrays import Bools, Ints
 from pccl.collective import Collective
 from pccl.collective.groups import format_group
 from pccl.formats.lowering.deliveries import Deliveries
-from pccl.units import Bytes
 
 # The buffers of a rank.
 INPUT = 0
@@ -109,8 +108,9 @@ class Program:
         Pairs of events of the same rank: the first has to be complete before the second begins.
     input_bytes, output_bytes, scratch_bytes
         Per rank: the size of its buffers.
-    padding
-        By how many bytes the size of the collective was enlarged, so that all its chunks are equal.
+    enlarged
+        The collective with the sizes that are sent: larger than planned where its chunks would not be equal, or have no
+        unit in common.
     delivered
         What NPUs deliver to one another for all collectives of the algorithm; not known if there are several.
     """
@@ -125,8 +125,13 @@ class Program:
     input_bytes: Ints
     output_bytes: Ints
     scratch_bytes: Ints
-    padding: int = 0
+    enlarged: Collective
     delivered: Deliveries | None = None
+
+    @property
+    def padding(self) -> int:
+        """By how many bytes the size of the collective was enlarged."""
+        return int(self.enlarged.size) - int(self.collective.size)
 
     @property
     def group_facts(self) -> dict[str, str]:
@@ -140,6 +145,5 @@ class Program:
         """What was padded, for people; nothing if nothing was."""
         if not self.padding:
             return {}
-        size = int(self.collective.size)
-        enlarged = Bytes(size + self.padding)
-        return {"padded": f"from {Bytes(size)} to {enlarged}, so that all chunks are equal"}
+        size = self.collective.size
+        return {"padded": f"from {size} to {self.enlarged.size}, so that all chunks are equal"}

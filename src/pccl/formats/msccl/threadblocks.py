@@ -269,7 +269,7 @@ def _indivisible(blocks: Threadblocks, target: Target) -> str:
     return (
         f"rank {rank} needs {blocks.most_steps} steps for one message or copy, more than the {target.steps} of a "
         f"threadblock of {target.runtime}, as a step moves at most {MOST_COUNT} chunks; use shares with a larger "
-        "common divisor, or the format mscclpp"
+        "common divisor (for an all-to-all-v, plan it with --round), or the format mscclpp"
     )
 
 

@@ -10,7 +10,7 @@ from pccl._arrays import Ints
 from pccl.errors import PcclError
 from pccl.formats.lowering import SCRATCH, Program
 from pccl.formats.msccl.targets import MOST_OFFSET
-from pccl.formats.runtime_files import unit_of
+from pccl.formats.runtime_files import too_many_chunks, unit_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +38,13 @@ class Units:
         unit = unit_of(program, share)
         block = 0 if apart and instances > 1 else share // unit
         units = cls(unit, block, whole // unit, program.scratch_bytes // unit, instances)
-        largest = max(units.per_loop, int(units.scratch.max(initial=0))) * instances
+        largest = max(units.per_loop, int(units.scratch.max(initial=0)))
         if largest > MOST_OFFSET:
+            raise too_many_chunks(program, unit, largest, "a buffer", MOST_OFFSET)
+        if largest * instances > MOST_OFFSET:
             raise PcclError(
-                f"a buffer would have {largest:,} chunks, more than the {MOST_OFFSET:,} that the runtimes can number; "
-                "use fewer chunks or instances, or shares with a larger common divisor"
+                f"{instances} instances of {largest:,} chunks are more than the {MOST_OFFSET:,} that the runtimes can "
+                "number in a buffer; take fewer instances or chunks"
             )
         return units
 

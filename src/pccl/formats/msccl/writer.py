@@ -211,12 +211,14 @@ def _laid_out(
     # One file cannot do both if places differ.
     if in_place is None and chosen.in_place_differs:
         in_place = False
+    # With equal shares it is an alltoall, in which ranks that are no members have room as well.
+    is_alltoall = isinstance(chosen, AllToAllV) and _are_equal(chosen)
     program = lower(
         algorithm,
         collective=collective,
         in_place=in_place,
         all_ranks=all_ranks,
-        padded=padded or None,
+        padded=padded or is_alltoall or None,
     )
     units = Units.of(program, instances, apart=padded)
     blocks = arrange(program, units, target, channels, joined)
@@ -227,7 +229,7 @@ def _refuse(chosen: Collective, target: Target, in_place: bool | None, padded: b
     """Raise if the runtime could not use a file for this collective."""
     kind = chosen.kind
     if isinstance(chosen, AllToAllV):
-        if not any(map(any, chosen.matrix)):
+        if not chosen.shares.any():
             raise PcclError(
                 f"{kind}: all shares are empty, so nothing is sent and no file is needed"
             )
@@ -253,7 +255,7 @@ def _refuse(chosen: Collective, target: Target, in_place: bool | None, padded: b
 
 
 def _are_equal(chosen: AllToAllV) -> bool:
-    return len({entry for row in chosen.matrix for entry in row}) == 1
+    return bool(np.ptp(chosen.shares) == 0)
 
 
 def _sizes(low: Size | None, high: Size | None) -> tuple[int, int]:

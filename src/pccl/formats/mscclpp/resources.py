@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pccl._arrays import Ints
-from pccl.formats.lowering import INPUT, OUTPUT, SCRATCH
+from pccl.formats.lowering import INPUT, OUTPUT, SCRATCH, Program
 from pccl.formats.mscclpp.packing import Block, Stream
 from pccl.formats.mscclpp.plan import BufferType, ChannelType, Chunks
 from pccl.formats.mscclpp.schedule import Schedule
@@ -48,14 +48,7 @@ class Resources:
         self.schedule = schedule
         self.program = p
         self.in_place = in_place
-        # Everything is counted in chunks, so that they have to divide all sizes and places.
-        buffers = np.concatenate([p.input_bytes, p.output_bytes, p.scratch_bytes])
-        self.unit = unit_of(p, int(np.gcd.reduce(buffers))) or 1
-        if not len(p.messages):
-            # Nothing else shows how large shares are, of which there may be one for each rank.
-            ranks = len(p.npus)
-            sizes = np.concatenate([[self.unit * ranks], p.input_bytes, p.output_bytes])
-            self.unit = int(np.gcd.reduce(sizes[sizes % ranks == 0])) // ranks
+        self.unit = chunk_bytes(p)
         self._place_messages()
         self._number_channels()
         self._number_semaphores()
@@ -136,3 +129,15 @@ class Resources:
                     known[pair] = done(first)
                     self.acquire[event].append(numbers[pair])
                     self.release[first].append(numbers[pair])
+
+
+def chunk_bytes(program: Program) -> int:
+    """The size of a chunk of the plan: everything is counted in chunks, so that they divide all sizes and places."""
+    buffers = np.concatenate([program.input_bytes, program.output_bytes, program.scratch_bytes])
+    unit = unit_of(program, int(np.gcd.reduce(buffers))) or 1
+    if len(program.messages):
+        return unit
+    # Nothing else shows how large shares are, of which there may be one for each rank.
+    ranks = len(program.npus)
+    sizes = np.concatenate([[unit * ranks], program.input_bytes, program.output_bytes])
+    return int(np.gcd.reduce(sizes[sizes % ranks == 0])) // ranks

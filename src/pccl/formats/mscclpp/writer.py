@@ -9,15 +9,17 @@ from pathlib import Path
 import msgspec
 
 from pccl._files import replacing
+from pccl._memory import free_memory
 from pccl.algorithm import Algorithm
 from pccl.collective import Collective
 from pccl.errors import PcclError
 from pccl.formats.lowering import Program, chosen_collective, lower
+from pccl.formats.machine import BYTES_PER_CELL
 from pccl.formats.mscclpp.assembly import assemble
 from pccl.formats.mscclpp.batches import Batches
 from pccl.formats.mscclpp.interpreter import execute
 from pccl.formats.mscclpp.plan import MAX_OPS, MAX_THREADS, ExecutionPlan, facts, parse
-from pccl.formats.mscclpp.resources import Json, Resources
+from pccl.formats.mscclpp.resources import Json, Resources, chunk_bytes
 from pccl.formats.mscclpp.schedule import arrange, expected_load
 from pccl.formats.runtime_files import (
     CHECKED,
@@ -26,6 +28,7 @@ from pccl.formats.runtime_files import (
     promise,
     refuse_wrong,
     size_of,
+    too_many_chunks,
 )
 from pccl.units import Bytes, Picoseconds, Size, counted
 
@@ -38,6 +41,10 @@ UNFOLDED = {"gpus", "threadblocks"}
 _ENCODER = msgspec.json.Encoder()
 # Operations that the interpreter runs in a few seconds.
 MOST_TRIED = 64 * MOST_THREADBLOCKS * MAX_OPS
+# Of shares that differ, in the buffers of all ranks: as many as the interpreter runs in a few seconds.
+MOST_SHARED = 2**22
+# Of 16 bytes, in a buffer that kernels can address.
+MOST_CHUNKS = 2**28
 
 
 def write(
@@ -111,7 +118,7 @@ def write(
         )
     if threads > MAX_THREADS:
         raise PcclError(f"threads_per_block is {threads}; a threadblock has at most {MAX_THREADS}")
-    program = lower(algorithm, collective=collective, in_place=in_place, all_ranks=all_ranks)
+    program = _lowered(algorithm, collective, in_place, all_ranks)
     if len(program.members) < 2:
         raise PcclError(f"{chosen.kind} in a group of one NPU sends nothing, so it needs no plan")
     box = len(program.npus) if ranks_per_box is None else positive(ranks_per_box, "ranks_per_box")
@@ -148,7 +155,7 @@ def write(
     text = _render(document)
     # Read back from the text: what is tried is what the loader will see.
     plan = parse(text)
-    checked = _try(plan)
+    checked = _try(plan, copies)
     with replacing(path) as file:
         file.write(f"{text}\n".encode())
     facts = promised.facts | _facts(plan, schedule.batches) | program.group_facts
@@ -163,7 +170,7 @@ def fit(algorithm: Algorithm, quick: bool = False) -> Picoseconds:
     times = [algorithm.duration if quick else Picoseconds(0)]
     for which, chosen in enumerate(algorithm.collectives):
         _refuse(chosen)
-        program = lower(algorithm, collective=which, in_place=False, all_ranks=None)
+        program = _lowered(algorithm, which)
         schedule = arrange(program, box=len(program.npus), most=MOST_THREADBLOCKS)
         joined = len(schedule.batches) < len(program.messages)
         if not quick or joined or algorithm.needs:
@@ -176,9 +183,27 @@ def fill(algorithm: Algorithm) -> float:
     """About which share of all operations of the fullest rank it takes if messages go one by one."""
     shares = [0.0]
     for which in range(len(algorithm.collectives)):
-        program = lower(algorithm, collective=which, in_place=False, all_ranks=None)
+        program = _lowered(algorithm, which)
         shares.append(int(expected_load(program).max(initial=0)) / (MOST_THREADBLOCKS * MAX_OPS))
     return max(shares)
+
+
+def _lowered(
+    algorithm: Algorithm, which: int | None, in_place: bool = False, all_ranks: bool | None = None
+) -> Program:
+    """What the ranks do; raises if shares have nothing in common that a plan could count in."""
+    program = lower(algorithm, collective=which, in_place=in_place, all_ranks=all_ranks)
+    unit = chunk_bytes(program)
+    held = program.input_bytes + program.output_bytes + program.scratch_bytes
+    chunks = int(held.sum()) // unit
+    if chunks > MOST_SHARED and not program.collective.has_one_size:
+        raise too_many_chunks(program, unit, chunks, "all ranks", MOST_SHARED)
+    largest = int(
+        max(program.input_bytes.max(), program.output_bytes.max(), program.scratch_bytes.max())
+    )
+    if largest // unit >= MOST_CHUNKS:
+        raise too_many_chunks(program, unit, largest // unit, "a buffer", MOST_CHUNKS)
+    return program
 
 
 def _refuse(chosen: Collective) -> None:
@@ -230,9 +255,12 @@ def _bracketed(brackets: str, items: list[str], indent: str) -> str:
     return f"{brackets[0]}{between}{f',{between}'.join(items)}{indent}{brackets[1]}"
 
 
-def _try(plan: ExecutionPlan) -> str:
-    """Run the plan before anybody else does, and say so."""
+def _try(plan: ExecutionPlan, parts: int) -> str:
+    """Run the plan before anybody else does, and say so; operations may divide a chunk into so many parts."""
     ops = sum(len(block.ops) for gpu in plan.gpus for block in gpu.threadblocks)
+    chunks = sum(sum(gpu.chunks.values()) for gpu in plan.gpus)
+    if chunks * parts * BYTES_PER_CELL > free_memory():
+        return f"no, with {chunks:,} chunks; 'pccl check' does, where there is memory for it"
     # Nobody wants to wait for minutes unasked.
     if ops > MOST_TRIED:
         return f"no, with {ops:,} operations; 'pccl check' does, in its time"

@@ -80,6 +80,11 @@ def command_list(commands: Sequence[tuple[str, str]]) -> str:
     return _each("<dt>{}</dt><dd><code>{}</code></dd>", (map(escape, pair) for pair in commands))
 
 
+def refusals(refused: Sequence[tuple[str, str]]) -> str:
+    """The formats that refuse the algorithm, each with the reason."""
+    return _each("<dt>Not for {}</dt><dd>{}</dd>", (map(escape, pair) for pair in refused))
+
+
 def notes(algorithm: Algorithm, load: Load, shown: Sample, verified: bool) -> str:
     """What is exact on this page and what is a sample."""
     lines = [

@@ -102,6 +102,7 @@ def _page(comparison: Comparison, shown: Sample, verified: bool, source: str | P
     load = load_over_time(algorithm)
     document, columns = page_data(algorithm, arrange(algorithm.topology), load, shown)
     document["columns"], packed = pack(columns)
+    offered = commands(algorithm, source)
     # Written such that no text inside can end it early.
     written = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     return Template(_asset("page.html")).substitute(
@@ -116,7 +117,7 @@ def _page(comparison: Comparison, shown: Sample, verified: bool, source: str | P
         usage=content.usage(algorithm, load.curve),
         links=content.busiest_links(algorithm),
         chunks=content.last_chunks(algorithm),
-        commands=content.command_list(commands(algorithm, source)),
+        commands=content.command_list(offered.listed) + content.refusals(offered.refused),
         most_to_try=f"{MOST_TO_TRY:,}",
         notes=content.notes(algorithm, load, shown, verified),
         document=written.replace("<", "\\u003c"),
