@@ -129,3 +129,13 @@ def test_more_instances_than_there_are_numbers(tmp_path):
         pccl.PcclError, match=r"40000 instances of 6 chunks .* take fewer instances"
     ):
         pccl.export(algorithm, tmp_path / "a.xml", instances=40_000)
+
+
+@pytest.mark.parametrize(("share", "group"), [(13956, (2, 4)), (1, (1, 5)), (64, (3,))])
+def test_equal_shares_of_some_are_an_alltoall_of_all(tmp_path, share, group):
+    """Ranks that are no members have room too, as the runtime counts shares by ranks; the export runs the file."""
+    matrix = [[share] * len(group)] * len(group)
+    box = pccl.topology.parse_topology("ndv5:1")
+    plan = pccl.synthesize(box, pccl.AllToAllV(matrix, group=group), effort="fast")
+    pccl.export(plan, tmp_path / "some.xml", all_ranks=True)
+    pccl.formats.check(tmp_path / "some.xml")
