@@ -6,7 +6,7 @@ without any search, and `explain` says in a few words why that is so. What is fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -85,23 +85,27 @@ def bound_of(
 
     With `whole_chunks`, cuts count chunks as they are, which proves more but for this way to cut the data alone;
     `cut_freely` says which chunks might be cut further. A `quick` answer does without prices that have to be searched
-    for. The search is over with the patience, but for the quickest kind.
+    for. The search is over with the patience, but not before something is proven.
     """
     patience = patience or Patience()
     case = Case(topology, conditions, whole_chunks, cut_freely, quick, patience)
     found: list[Bound] = []
     for name, kind in KINDS.items():
-        if found and patience.ends():
+        if _any_proof(found) and patience.ends():
             break
         for certificate, whole in kind.find(case):
             value = Picoseconds(kind.prove(case, certificate, whole))
             found.append(Bound(name, value, certificate, whole))
-            if patience.ends():
+            if _any_proof(found) and patience.ends():
                 break
     # Of equal bounds the first wins, so that people get the simplest argument.
     best = max(found, key=lambda bound: bound.value)
     reason = KINDS[best.kind].explain(case, best.certificate, best.whole_chunks)
     return replace(best, reason=reason, cut_short=patience.is_over)
+
+
+def _any_proof(found: Sequence[Bound]) -> bool:
+    return any(bound.value > 0 for bound in found)
 
 
 def check(bound: Bound, topology: Topology, conditions: Conditions) -> None:
