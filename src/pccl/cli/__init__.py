@@ -39,6 +39,17 @@ __getattr__ = lazy_names(__name__, ["main"], ["app"])
 
 def run() -> NoReturn:
     """Be the program ``pccl``, which can be stopped from here on."""
+    import os
+    import signal
+
+    def leave(number: int, frame: object) -> None:  # noqa: ARG001
+        os.write(2, b"interrupted\n")
+        os._exit(128 + number)
+
+    # Until there is more to say than that.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, leave)
     from pccl.cli.stopping import program
 
     def begin() -> None:

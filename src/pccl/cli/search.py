@@ -97,6 +97,7 @@ class _Result:
     watch: Watch = field(default_factory=Watch)
     algorithm: Algorithm | None = None
     is_cut_short: bool = False
+    caveat: str = ""  # what is not known of a plan that was cut short
     is_kept: bool = False
     is_told: bool = False
     each: tuple[CollectiveRow, ...] = ()
@@ -124,6 +125,11 @@ class _Result:
         if self.algorithm is None:
             self.algorithm = best_so_far(self.watch)
             self.is_cut_short = True
+            # Which a search asks about in the end.
+            target = self.task.settings.target
+            self.caveat = (
+                "" if target is None else f"; {target} was not asked whether it can take it"
+            )
         self.keep()
         self.tell()
 
@@ -173,7 +179,7 @@ class _Result:
         # What was not checked must not look as if it had been.
         facts["verified"] = "yes" if is_verified else "no, as asked"
         if self.is_cut_short:
-            facts["interrupted"] = "this is the best that was found by then"
+            facts["interrupted"] = f"this is the best that was found by then{self.caveat}"
         if self.task.output:
             facts["saved to"] = str(self.task.output)
         print_facts(facts)

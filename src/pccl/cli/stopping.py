@@ -34,7 +34,7 @@ PATIENCE = 0.5
 # Signals within so many seconds are one: launchers and 'timeout' send several.
 ONE = 0.5
 # By which the handler knows that nobody has sent it: a signal that nobody uses.
-_AGAIN = getattr(signal, "SIGURG", signal.SIGINT)
+_AGAIN = getattr(signal, "SIGURG", signal.SIGABRT)
 # Seconds for what is good to do before the process ends, but may be held up by what the main thread is stuck in.
 _BRIEF = 0.3
 
@@ -166,6 +166,12 @@ def program(run: Callable[[], Any]) -> NoReturn:
         code: Any = 0
     except SystemExit as end:
         code = end.code
+    except BaseException:
+        # While modules are loaded, Python may make another error of what stops it.
+        if not asked():
+            raise
+        _say_interrupted()
+        code = status()
     if asked():
         _state.word.acquire()
         # Not by way of the interpreter, which would wait for threads that are still at work.
@@ -180,7 +186,8 @@ def take_last_word() -> None:
 
 
 def _on_signal(number: int, frame: Any) -> None:  # noqa: ARG001
-    if _state.is_raised and number != _AGAIN:
+    # Once, and again only if it was; what else may send that signal is nothing to us.
+    if _state.is_raised != (number == _AGAIN):
         return
     _state.is_raised = True
     _state.signal = _state.signal or number

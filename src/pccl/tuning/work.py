@@ -82,8 +82,10 @@ def _given(executor: Executor | None, jobs: int) -> Iterator[Callable[[], Execut
     def renewed() -> Executor:
         # Not forked: threads of this process may hold locks.
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, context, initializer=_end_on_ctrl_c)
-        made.append(pool)
+        with _ctrl_c_held_back():
+            pool = ProcessPoolExecutor(jobs, context)
+            made.append(pool)
+            pool.submit(int)  # now they are started
         return pool
 
     try:
@@ -99,9 +101,17 @@ def _given(executor: Executor | None, jobs: int) -> Iterator[Callable[[], Execut
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _end_on_ctrl_c() -> None:
-    """Let Ctrl-C end a process at once: the one that has started it is told as well, and speaks for all."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach: the one that starts them is told, ends them, and speaks for all."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _through(
