@@ -105,7 +105,7 @@ def test_a_bug_asks_to_be_reported(monkeypatch, error):
         (
             MemoryError(),
             2,
-            "error: there is not enough memory for this; try fewer chunks or a smaller group\n",
+            "error: there is not enough memory for this; try a smaller size, fewer chunks or a smaller group\n",
         ),
         (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
         (pccl.VerificationError("wrong\x1b[31m\nindeed"), 1, "error: wrong [31m indeed\n"),

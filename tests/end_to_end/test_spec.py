@@ -259,6 +259,7 @@ def test_the_schema_knows_every_key():
         "cyclic",
         "whole",
         "matrix",
+        "round",
         "pattern",
     }
     assert keys["size"]["type"] == "string"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -12,7 +11,7 @@ import numpy as np
 from pccl._arrays import Column, Indices, Ints, offsets_of
 from pccl._memory import free_memory
 from pccl.collective.conditions import Conditions
-from pccl.collective.groups import format_group
+from pccl.collective.groups import format_group, npu_numbers
 from pccl.collective.layout import BufferLayout, Promise, Ranks, kept
 from pccl.errors import CollectiveError
 from pccl.topology import Topology
@@ -476,17 +475,6 @@ def split(totals: Ints, parts: int) -> Ints:
     """
     least, rest = np.divmod(totals, parts)
     return least[:, None] + (np.arange(parts) < rest[:, None])
-
-
-def npu_numbers(value: object, what: str) -> tuple[int, ...]:
-    """The value as NPU numbers; `what` names it in the error message."""
-    # Text and mappings are iterable as well, but what they yield are no NPUs.
-    try:
-        if not isinstance(value, str | Mapping):
-            return tuple(operator.index(rank) for rank in value)  # type: ignore[attr-defined]
-    except TypeError:
-        pass
-    raise CollectiveError(f"{what} must be a list of NPU numbers, not {value!r}")
 
 
 def yes_or_no(value: object, what: str) -> bool:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from pccl._arrays import Ints
-from pccl.collective.base import Collective, npu_numbers, yes_or_no
+from pccl.collective.base import Collective, yes_or_no
 from pccl.collective.conditions import Conditions
+from pccl.collective.groups import npu_numbers
 from pccl.collective.layout import BufferLayout, Ranks, kept
 from pccl.errors import CollectiveError
 from pccl.units import Bytes, Size, parse, whole

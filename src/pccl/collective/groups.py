@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,3 +137,14 @@ def format_group(group: Iterable[int]) -> str:
         else:
             ranges.append([rank, rank])
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges)
+
+
+def npu_numbers(value: object, what: str) -> tuple[int, ...]:
+    """The value as NPU numbers; `what` names it in the error message."""
+    # Text and mappings are iterable as well, but what they yield are no NPUs.
+    try:
+        if not isinstance(value, str | Mapping):
+            return tuple(operator.index(rank) for rank in value)  # type: ignore[attr-defined]
+    except TypeError:
+        pass
+    raise CollectiveError(f"{what} must be a list of NPU numbers, not {value!r}")
