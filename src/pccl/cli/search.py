@@ -157,7 +157,7 @@ class _Result:
 
             # For any number of chunks, if none is given.
             topology = self.task.topology
-            limit = _usual_wait(topology.num_npus)
+            limit = replace(self.task.settings, effort="balanced").usual_wait(topology.num_npus)
             bound = lower_bound(topology, *self.task.collectives, time_limit=limit)
             self.algorithm = replace(self.algorithm, bound=bound)
         self.each = each_of(self.algorithm)
@@ -213,7 +213,7 @@ def _announce_first_pass(task: Spec) -> None:
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
     metavar="SECONDS",
     help="Take the best that is proven after this many seconds. Default: 20 up to 64 NPUs, 60 up to 512, 120 above.",
 )
@@ -229,7 +229,10 @@ def bound(
     for collective in task.collectives:
         collective.check_pieces(task.topology)
     from pccl.bounds import lower_bound, tree_optimum
+    from pccl.settings import Settings
 
+    # Refuses a limit that is none.
+    usual = Settings(time_limit=time_limit).usual_wait(task.topology.num_npus)
     along_trees = None
     watch = Watch()
     found: list[Bound] = []
@@ -244,7 +247,7 @@ def bound(
             # For any number of chunks where the task leaves it open. The quick one first, so that there is one.
             for quick in (True, False):
                 watch.progress(0, 0, "proving a bound")
-                limit = None if quick else time_limit or _usual_wait(task.topology.num_npus)
+                limit = None if quick else time_limit or usual
                 found.append(
                     lower_bound(task.topology, *task.collectives, quick=quick, time_limit=limit)
                 )
@@ -253,13 +256,6 @@ def bound(
                 along_trees = tree_optimum(task.topology, *task.collectives)
         with last_word():
             _tell_of_bound(found[-1], along_trees, as_json)
-
-
-def _usual_wait(npus: int) -> float | None:
-    """Seconds that a bound may take: as many as a search."""
-    from pccl.settings import Settings
-
-    return Settings().usual_wait(npus)
 
 
 def _tell_of_bound(found: Bound, along_trees: Picoseconds | None, as_json: bool) -> None:
