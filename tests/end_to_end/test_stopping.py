@@ -177,7 +177,7 @@ def test_any_command_ends_soon(arguments, seconds, ring, large, log, tmp_path):
     if status == 0:  # something was found
         assert "interrupted" in out
         return
-    assert status == 128 + number
+    assert status == 128 + number, err
     assert err.splitlines()[-1].startswith("interrupted")
 
 

@@ -189,6 +189,8 @@ class _Result:
 def _announce_first_pass(task: Spec) -> None:
     """Say beforehand what is going to be done, where the first pass may take longer than people wait."""
     npus = task.topology.npus
+    for one in task.collectives:
+        one.check_manageable(len(one.members(npus)))
     chunks = sum(one.deliveries(len(one.members(npus))) for one in task.collectives)
     settings = task.settings
     limit = settings.time_limit or settings.usual_wait(len(npus))

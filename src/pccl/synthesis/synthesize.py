@@ -61,7 +61,8 @@ def synthesize(
     for collective in collectives:
         collective.check_pieces(topology)
     clock = clock_of(settings, topology.num_npus)
-    report = _with_what_is_left(clock, progress or _silent)
+    progress = progress or _silent
+    report = _with_what_is_left(clock, progress)
     if not kernels_are_cached():
         report(0, 1, "compiling kernels, first run only")
 
@@ -87,7 +88,7 @@ def synthesize(
     algorithm = signed(found, plan.origin, plan.interrupted)
     if settings.verify:
         chunks = len(algorithm.conditions)
-        report(chunks, chunks, "verifying")
+        progress(chunks, chunks, "verifying")
         verify_own(algorithm)
     return algorithm
 
