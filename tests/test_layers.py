@@ -13,6 +13,7 @@ SOURCE = Path(pccl.__file__).parent
 FOUNDATION = {
     "_array_kernels",
     "_arrays",
+    "_checked",
     "_files",
     "_heap_kernels",
     "_kernels",

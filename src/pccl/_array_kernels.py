@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 from numba.core import cgutils, types
+from numba.cpython.unsafe import numbers
 from numba.extending import intrinsic
 
 from pccl._arrays import Bits, Indices, Ints
+from pccl._checked import CHECKED
 from pccl._kernels import inlined, kernel
 
-__all__ = ["DIGIT", "counting_order", "draw", "move_rows", "sort_by_digit"]
+__all__ = ["DIGIT", "counting_order", "draw", "move_rows", "sort_by_digit", "trailing_zeros"]
 
 DIGIT = 11  # bits that are sorted by at a time: as many counters as stay near
 
@@ -62,9 +64,7 @@ def sort_by_digit(keys: Ints, shift: int, count: Ints, order: Ints, found: Ints)
 
 
 @intrinsic
-def move_rows(_: Any, array: Any, source: Any, target: Any, count: Any) -> Any:
-    """Move so many rows of an array to other places in it, which may overlap: several times as fast as a loop."""
-
+def _move_memory(_: Any, array: Any, source: Any, target: Any, count: Any) -> Any:
     def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         tools: Any = cgutils
         rows = context.make_array(signature.args[0])(context, builder, values[0])
@@ -75,3 +75,18 @@ def move_rows(_: Any, array: Any, source: Any, target: Any, count: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, source, target, count), write
+
+
+def _move_in_python(array: Any, source: int, target: int, count: int) -> None:
+    for i in range(count) if target < source else reversed(range(count)):
+        array[target + i] = array[source + i]
+
+
+def _zeros_in_python(word: Any) -> int:
+    return (int(word) & -int(word)).bit_length() - 1
+
+
+# Move so many rows of an array to other places in it, which may overlap: several times as fast as a loop.
+move_rows: Any = _move_in_python if CHECKED else _move_memory
+# How many of the lowest bits of a word, which is not zero, are not set.
+trailing_zeros: Any = _zeros_in_python if CHECKED else numbers.trailing_zeros

@@ -20,6 +20,8 @@ import numba
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.event import trigger_event
 
+from pccl._checked import CHECKED, checked
+
 try:
     import fcntl
 except ImportError:  # Windows: every process compiles what it needs.
@@ -56,6 +58,8 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
 
 def kernel(function: F) -> F:
     """Compile a function to machine code on its first call and keep the result for later processes."""
+    if CHECKED:
+        return cast(F, checked(function))
     config: Any = numba.config
     before = config.CACHE_DIR
     # Numba looks at the setting when it decorates, so that it can be put back at once and other
@@ -129,6 +133,8 @@ def _wait_for(file: BinaryIO) -> None:
 
 def inlined(function: F) -> F:
     """Compile a function into the kernels that call it."""
+    if CHECKED:
+        return cast(F, checked(function))
     return cast(F, numba.njit(function, forceinline=True, **_OPTIONS))
 
 

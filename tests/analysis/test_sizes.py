@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import pccl
 from pccl import PcclError
 from pccl.analysis import time_at
+from pccl.analysis.sweep import size_range
 from pccl.collective import compile_conditions
 from pccl.units import Bytes
 from tests.strategies import problems, synthesized
@@ -118,3 +119,8 @@ def test_wrong_sizes(sizes, element, message):
     plan = pccl.synthesize(RING, pccl.AllGather("4kB", chunks=1))
     with pytest.raises(PcclError, match=message):
         time_at(plan, *sizes, element=element)
+
+
+def test_sizes_that_would_never_come_to_the_last_are_refused():
+    with pytest.raises(PcclError, match="at least twice the one before it, not 1 times"):
+        size_range("1K:4K", step=1)

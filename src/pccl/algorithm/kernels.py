@@ -8,6 +8,7 @@ import numpy as np
 
 from pccl._arrays import Bits, Bools, Indices, Ints
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 
 # What may be wrong.
 FINE = 0
@@ -111,7 +112,9 @@ def check_sums(
         # Two queues in the order of time. At the same moment arrivals come first: what arrives can be sent on at once.
         leaving = first
         landing = first
-        while landing < last:
+        for _ in range(2 * (last - first) + 1):
+            if landing == last:
+                break
             lands = by_arrival[landing]
             if leaving < last and moves.start[leaving] < moves.arrival[lands]:
                 anything = np.uint64(0)
@@ -148,6 +151,8 @@ def check_sums(
                         return OVERWRITTEN, lands, w * 64 + lowest_bit(old & ~new)
                     held[dst, w] = new
             landing += 1
+        else:
+            raise InternalError("a chunk leaves or lands more often than it has transfers")
         for i in range(wanted_first[chunk], wanted_first[chunk + 1]):
             for w in range(len(full)):
                 if held[wanted[i], w] != full[w]:
@@ -179,7 +184,9 @@ def find_needs(
         # As they are checked above: what arrives at some moment can be sent on at once.
         leaving = first
         landing = first
-        while leaving < last:
+        for _ in range(2 * (last - first) + 1):
+            if leaving == last:
+                break
             lands = by_arrival[landing]
             if moves.arrival[lands] <= moves.start[leaving]:
                 landing += 1
@@ -209,6 +216,8 @@ def find_needs(
                 if multiplies and adds:
                     return multiplies, adds
             leaving += 1
+        else:
+            raise InternalError("a chunk leaves or lands more often than it has transfers")
     return multiplies, adds
 
 
@@ -219,22 +228,30 @@ def _left_as(
     """Whether what a switch sends has left it before, and whether it is the sum of several messages that came."""
     came_like_that = False
     one = last_came
-    while one >= 0:
+    for _ in range(len(came_before) + 1):
+        if one < 0:
+            break
         if _is_in(flying[one], flying[sent]) and _is_in(flying[sent], flying[one]):
             came_like_that = True
             if not used[one]:
                 used[one] = True
                 return False, False
         one = came_before[one]
+    else:
+        raise InternalError("what came to a switch is a list without an end")
     for w in range(len(rest)):
         rest[w] = flying[sent, w]
     one = last_came
-    while one >= 0:
+    for _ in range(len(came_before) + 1):
+        if one < 0:
+            break
         if not used[one] and _is_in(flying[one], rest):
             used[one] = True
             for w in range(len(rest)):
                 rest[w] &= ~flying[one, w]
         one = came_before[one]
+    else:
+        raise InternalError("what came to a switch is a list without an end")
     left_before = False
     for w in range(len(rest)):
         left_before |= rest[w] != 0
@@ -253,7 +270,7 @@ def _is_in(part: Bits, whole: Bits) -> bool:
 @kernel
 def lowest_bit(word: int) -> int:
     """Position of the lowest bit that is set."""
-    position = 0
-    while (word >> np.uint64(position)) & np.uint64(1) == 0:
-        position += 1
-    return position
+    for position in range(64):
+        if (word >> np.uint64(position)) & np.uint64(1) != 0:
+            return position
+    raise InternalError("the lowest bit is sought of a word that has none")

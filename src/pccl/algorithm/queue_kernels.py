@@ -13,6 +13,7 @@ import numpy as np
 from pccl._arrays import Bools, Indices, Ints
 from pccl._heap_kernels import pop, push
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 
 NONE = np.int64(-1)
 
@@ -68,7 +69,9 @@ def serve_first_come(
     for transfer in order:
         if missing[transfer] == 0:
             enter(state, transfer, 0)
-    while state.events[0] > 0:
+    for _ in range(KINDS * len(state.link) + 1):
+        if state.events[0] == 0:
+            break
         slot = pop(state.heap, state.events[0])
         state.events[0] = slot
         time = state.heap[slot, 0]
@@ -86,6 +89,8 @@ def serve_first_come(
             stay = stay_of(state, transfer, kind)
             if stay >= 0:
                 count_off(state, stay, time)
+    else:
+        raise InternalError("more happens to transfers in queues than can happen to each of them")
 
 
 class Backlog(NamedTuple):
@@ -112,7 +117,9 @@ def serve_oldest_first(
     size = np.int64(0)
     for each in range(len(busy)):
         size = take_oldest(backlog, each, 0, hold, travel, busy, events, size, start)
-    while size > 0:
+    for _ in range(2 * transfers + 1):
+        if size == 0:
+            break
         size = pop(events, size)
         time = events[size, 0]
         transfer = events[size, 2] // KINDS
@@ -131,6 +138,8 @@ def serve_oldest_first(
                 size = take_oldest(
                     backlog, link[ready], time, hold, travel, busy, events, size, start
                 )
+    else:
+        raise InternalError("transfers arrive or free their links more than once")
 
 
 @kernel
@@ -183,16 +192,22 @@ def enter(state: Service, transfer: int, time: int) -> None:
 @kernel
 def grant(state: Service, switch: int, time: int) -> None:
     """Give free places of a switch to the stays that asked first."""
-    while state.places[switch] > 0 and state.stay_queues.first[switch] >= 0:
+    for _ in range(state.places[switch]):
+        if state.stay_queues.first[switch] < 0:
+            break
         stay = leave(state.stay_queues, switch)
         state.places[switch] -= 1
         state.granted[stay] = True
         transfer = state.first_transfer[stay]
-        while transfer >= 0:
+        for _ in range(len(state.link) + 1):
+            if transfer < 0:
+                break
             # The list of those who wait for the stay uses the places of the queues that they go to now.
             after = state.queues.following[transfer]
             ask(state, transfer, time)
             transfer = after
+        else:
+            raise InternalError("those who wait for a stay are a list without an end")
 
 
 @kernel

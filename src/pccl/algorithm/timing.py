@@ -24,7 +24,7 @@ from pccl.algorithm import timing_kernels as kernels
 from pccl.algorithm.core import Transfers
 from pccl.algorithm.stays import Stays, find_stays
 from pccl.algorithm.timing_kernels import Inputs, Waits
-from pccl.errors import InfeasibleError, VerificationError
+from pccl.errors import InfeasibleError, InternalError, VerificationError
 from pccl.topology import Topology
 from pccl.topology.parts import UNLIMITED
 from pccl.units import Picoseconds
@@ -81,6 +81,8 @@ def move_up(transfers: Transfers) -> Transfers:
         start = planned_starts(t, topology, times_of(t, topology, t.transmission))
         if np.array_equal(start, t.start):
             return transfers
+        if np.any(start > t.start):
+            raise InternalError("transfers that are moved up get later")
         transfers = t.timed(start)
 
 
@@ -178,7 +180,9 @@ def _on_the_way_round(cause: Ints, blocked: int, transfers: Transfers, stays: St
     """A switch on the way from a node that waits for itself back to it."""
     count = len(transfers)
     node = blocked
-    while node < count:
+    for _ in range(len(cause)):
+        if node >= count:
+            break
         node = int(cause[node])
         if node == blocked:
             break

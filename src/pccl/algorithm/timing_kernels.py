@@ -8,6 +8,7 @@ import numpy as np
 
 from pccl._arrays import Bools, Indices, Ints
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 
 NONE = np.int64(-1)
 
@@ -70,7 +71,9 @@ def list_followers(inputs: Inputs, first: Ints, followers: Ints, missing: Ints) 
     """
     for i in range(len(inputs.newest)):
         j = inputs.newest[i]
-        while j >= 0:
+        for _ in range(len(inputs.previous) + 1):
+            if j < 0:
+                break
             if len(followers) == 0:
                 first[j + 2] += 1
                 missing[i] += 1
@@ -78,6 +81,8 @@ def list_followers(inputs: Inputs, first: Ints, followers: Ints, missing: Ints) 
                 followers[first[j + 1]] = i
                 first[j + 1] += 1
             j = inputs.previous[j]
+        else:
+            raise InternalError("the inputs of a transfer are a list without an end")
 
 
 @kernel
@@ -96,9 +101,13 @@ def serve_as_planned(
         i = order[k]
         begin = free[link[i]]
         j = inputs.newest[i]
-        while j >= 0:
+        for _ in range(len(inputs.previous) + 1):
+            if j < 0:
+                break
             begin = max(begin, arrival[j])
             j = inputs.previous[j]
+        else:
+            raise InternalError("the inputs of a transfer are a list without an end")
         start[i] = begin
         arrival[i] = begin + travel[i]
         free[link[i]] = begin + hold[i]
@@ -134,15 +143,15 @@ def settle(waits: Waits, missing: Ints, moment: Ints, queue: Ints) -> int:
 
     The others, which still miss something, wait for each other in a circle, or for those who do.
     """
-    settled = np.int64(0)
     known = np.int64(0)
     for n in range(len(missing)):
         if missing[n] == 0:
             queue[known] = n
             known += 1
-    while settled < known:
+    for settled in range(len(missing)):
+        if settled == known:
+            break
         n = queue[settled]
-        settled += 1
         for k in range(waits.first[n], waits.first[n + 1]):
             other = waits.after[k]
             moment[other] = max(moment[other], moment[n] + waits.lag[k])
@@ -150,7 +159,7 @@ def settle(waits: Waits, missing: Ints, moment: Ints, queue: Ints) -> int:
             if missing[other] == 0:
                 queue[known] = other
                 known += 1
-    return settled
+    return known
 
 
 @kernel
@@ -161,8 +170,8 @@ def relax(waits: Waits, missing: Ints, moment: Ints, cause: Ints, seen: Ints) ->
     need not block. One that does makes its members the causes of each other: then one of them is returned.
     """
     cause[:] = NONE
-    moved = True
-    while moved:
+    # A moment that is moved so often has a cause that goes round in a circle.
+    for _ in range(len(missing) + 1):
         moved = False
         for n in range(len(missing)):
             # All others have had their moments from `settle`, and have passed them on.
@@ -178,9 +187,13 @@ def relax(waits: Waits, missing: Ints, moment: Ints, cause: Ints, seen: Ints) ->
         seen[:] = 0
         for n in range(len(missing)):
             at = n
-            while at >= 0 and seen[at] == 0:
+            for _ in range(len(missing)):
+                if at < 0 or seen[at] != 0:
+                    break
                 seen[at] = n + 1
                 at = cause[at]
             if at >= 0 and seen[at] == n + 1:
                 return at
-    return NONE
+        if not moved:
+            return NONE
+    raise InternalError("moments move back without end, although nothing waits in a circle")

@@ -27,6 +27,8 @@ def size_range(text: str, step: int = 2) -> tuple[Bytes, ...]:
     end = int(parse(Bytes, last, "last of the sizes")) if colon else size
     if not 0 < size <= end:
         raise PcclError(f"the sizes {text!r} are an empty range; write for example 1M:1G")
+    if step < 2:
+        raise PcclError(f"each size must be at least twice the one before it, not {step} times")
     sizes = []
     while size <= end:
         sizes.append(Bytes(size))

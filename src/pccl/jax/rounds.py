@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from pccl._arrays import Ints
+from pccl.errors import InternalError
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +116,11 @@ def color_ways(src: list[int], dst: list[int]) -> list[int]:
         ours = free(sender)
         theirs = free(receiver)
         # Follow the path of these two colors from the receiver on, and swap them; it cannot end at the sender.
-        path = []
+        path: list[int] = []
         end, wanted = receiver, ours
         while (*end, wanted) in at:
+            if len(path) == len(ends):
+                raise InternalError("the path of two colors is longer than all ways together")
             step = at[(*end, wanted)]
             path.append(step)
             end = ends[step][0] if ends[step][1] == end else ends[step][1]

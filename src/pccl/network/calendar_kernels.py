@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.cpython.unsafe.numbers import trailing_zeros
 
-from pccl._array_kernels import move_rows
+from pccl._array_kernels import move_rows, trailing_zeros
 from pccl._arrays import Bits, Ints
 from pccl._heap_kernels import INDEX
 from pccl._kernels import inlined, kernel
+from pccl.errors import InternalError
 from pccl.network.graph_kernels import NEVER
 
 ALL = np.uint64(2**64 - 1)
@@ -72,14 +72,14 @@ def first_gap(lanes: Lanes, lane: int, time: int, hold: int) -> tuple[int, int]:
 def long_gap(busy: Ints, lane: int, low: int, count: int, hold: int) -> int:
     """The first interval from `low` on that comes so long after the one before it; behind the last there is time."""
     # Four at a time, of which mostly none will do: one test instead of four.
-    short = True
-    while short and low + 4 <= count:
+    while low + 4 <= count:
         first = busy[lane, low & INDEX, 0] - busy[lane, (low - 1) & INDEX, 1]
         second = busy[lane, (low + 1) & INDEX, 0] - busy[lane, low & INDEX, 1]
         third = busy[lane, (low + 2) & INDEX, 0] - busy[lane, (low + 1) & INDEX, 1]
         fourth = busy[lane, (low + 3) & INDEX, 0] - busy[lane, (low + 2) & INDEX, 1]
-        short = max(max(first, second), max(third, fourth)) < hold
-        low += 4 if short else 0
+        if max(max(first, second), max(third, fourth)) >= hold:
+            break
+        low += 4
     while low < count and busy[lane, low & INDEX, 0] - busy[lane, (low - 1) & INDEX, 1] < hold:
         low += 1
     return low
@@ -192,6 +192,12 @@ def full(lanes: Lanes, lane: int, begin: int) -> bool:
     return lanes.head[lane, 0] + 1 >= lanes.busy.shape[1]
 
 
+@inlined
+def room_of(lanes: Lanes) -> int:
+    """In how many places, at most, a calendar can say that a lane is taken."""
+    return lanes.busy.shape[1] + 64 * lanes.steps.shape[1]
+
+
 @kernel
 def step_at(stores: Stores, store: int, moment: int) -> int:
     """Last step of the store at or before the moment (-1 before the first)."""
@@ -216,8 +222,10 @@ def free_from(stores: Stores, store: int, begin: int, end: int) -> int:
         i = np.int64(0)
     while i < count and stores.moment[store, i] < end:
         if stores.level[store, i] >= stores.capacity[store]:
-            while stores.level[store, i] >= stores.capacity[store]:  # the last level is zero
+            while i < count and stores.level[store, i] >= stores.capacity[store]:
                 i += 1
+            if i == count:
+                raise InternalError("a buffer is full for ever: its last level is not zero")
             return stores.moment[store, i]
         i += 1
     return begin

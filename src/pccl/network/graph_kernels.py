@@ -9,6 +9,7 @@ import numpy as np
 from pccl._arrays import Bools, Floats, Indices, Ints
 from pccl._heap_kernels import pop, pop_key, push, push_key
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 
 NEVER = np.int64(2**62)
 NO_ARC = np.int64(-1)
@@ -51,7 +52,10 @@ def shortest(first: Ints, dst: Indices, weight: Ints, sources: Ints, heap: Ints,
     for device in sources:
         row[device] = 0
         waiting = push(heap, waiting, 0, 0, device)
-    while waiting > 0:
+    # Nothing gets nearer once it was the nearest, so every arc leads on once.
+    for _ in range(len(sources) + len(dst) + 1):
+        if waiting == 0:
+            break
         waiting = pop(heap, waiting)
         total = heap[waiting, 0]
         device = heap[waiting, 2]
@@ -62,6 +66,8 @@ def shortest(first: Ints, dst: Indices, weight: Ints, sources: Ints, heap: Ints,
             if there < row[dst[arc]]:
                 row[dst[arc]] = there
                 waiting = push(heap, waiting, there, 0, dst[arc])
+    else:
+        raise InternalError("shortest ways take an arc more than once")
 
 
 @kernel
@@ -84,7 +90,9 @@ def cheapest_loads(
         arc_to[source] = NO_ARC
         waiting = push_key(heap, entry, 0, 0.0, source)
         reached = 0
-        while waiting > 0:
+        for _ in range(len(dst) + 2):
+            if waiting == 0:
+                break
             device = entry[0]
             waiting = pop_key(heap, entry, waiting)
             # Keys in the heap are never lowered; a device that was found cheaper is in it twice.
@@ -98,6 +106,8 @@ def cheapest_loads(
                     cost[dst[arc]] = cost[device] + price[arc]
                     arc_to[dst[arc]] = arc
                     waiting = push_key(heap, entry, waiting, cost[dst[arc]], dst[arc])
+        else:
+            raise InternalError("cheapest ways take an arc more than once")
         # From the farthest device inwards: what a device passes on to others is known before its
         # own arc is charged with all of it.
         for i in range(reached - 1, 0, -1):

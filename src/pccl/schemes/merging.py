@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pccl._arrays import Bools, Ints, take_rows
+from pccl.errors import InternalError
 from pccl.network import NEVER
 from pccl.schemes.sends import Sends
 from pccl.schemes.workload import UnsupportedError, Workload, follow
@@ -75,9 +76,8 @@ def _through_switches(topology: Topology, travel: Ints, targets: Ints) -> tuple[
     towards = np.full(shape, -1)
     time = np.full(shape, NEVER)
     time[np.arange(len(targets)), targets] = 0
-    changed = True
     # One switch farther with every round.
-    while changed:
+    for _ in range(topology.num_devices + 1):
         changed = False
         for link in range(topology.num_links):
             src = topology.src[link]
@@ -88,7 +88,9 @@ def _through_switches(topology: Topology, travel: Ints, targets: Ints) -> tuple[
                 towards[better, src] = link
                 time[better, src] = arrival[better]
                 changed = True
-    return towards, time
+        if not changed:
+            return towards, time
+    raise InternalError("ways through switches get shorter for ever")
 
 
 class Message(NamedTuple):

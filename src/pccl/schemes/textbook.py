@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pccl._arrays import Ints
+from pccl.errors import InternalError
 from pccl.network import no_way
 from pccl.schemes.sends import Sends, Trees, lay_trees, lay_walks
 from pccl.schemes.workload import UnsupportedError, Workload
@@ -97,7 +98,9 @@ def depths(parent: Ints) -> Ints:
     """How far below the root every member is."""
     depth = np.zeros_like(parent)
     at = parent
-    while np.any(at >= 0):
+    for _ in range(parent.shape[1] + 1):
+        if not np.any(at >= 0):
+            return depth
         depth += at >= 0
         at = np.where(at >= 0, np.take_along_axis(parent, at, axis=1), -1)
-    return depth
+    raise InternalError("members are in no tree: those above them are a circle")

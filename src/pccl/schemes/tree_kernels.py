@@ -8,6 +8,7 @@ import numpy as np
 
 from pccl._arrays import Bools, Indices, Ints
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 from pccl.network.graph_kernels import NEVER
 
 NONE = np.int64(-1)
@@ -100,6 +101,8 @@ def send_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
             ahead = hop
             while not can_do_both(ground, ground.dst[up.link[ahead]]):
                 ahead += 1
+                if ahead == up.first[path + 1]:
+                    raise InternalError("a path of sums ends at a switch that hands messages on")
             target = ground.dst[up.link[ahead]]
             reduce = ground.contributes[target] and holder(token, target) != own
             adds = reduce and ahead == hop
@@ -134,10 +137,12 @@ def holder(token: Ints, device: int) -> int:
     """Who stands for the sum that a device has seen, or -1 if it has seen none."""
     if token[device] == NONE:
         return NONE
-    while token[device] != device:
+    for _ in range(len(token)):
+        if token[device] == device:
+            return device
         token[device] = token[token[device]]  # shorter for the next one
         device = token[device]
-    return device
+    raise InternalError("nobody stands for a sum: those who do are a circle")
 
 
 @kernel
@@ -155,9 +160,12 @@ def merge_up(tree: int, up: TreeTable, ground: Ground, count: int) -> int:
     # From the root outwards, so that every path ends in the tree.
     for k in range(1, len(order)):
         at = ground.member[order[k]]
-        begin = up.first[up.path[tree, order[k]]]
+        path = up.path[tree, order[k]]
+        begin = up.first[path]
         end = begin
         while not joined[at]:
+            if end == up.first[path + 1]:
+                raise InternalError("a path of sums does not end in their tree")
             joined[at] = ground.reduce[at]
             at = ground.dst[up.link[end]]
             end += 1
@@ -204,6 +212,8 @@ def spread_down(tree: int, down: TreeTable, ground: Ground, count: int) -> int:
         at = ground.member[order[k]]
         begin = down.first[path + 1]
         while not joined[at]:
+            if begin == down.first[path]:
+                raise InternalError("a path of copies does not begin in their tree")
             joined[at] = ground.multicast[at]
             begin -= 1
             at = ground.src[down.link[begin]]
@@ -258,7 +268,10 @@ def grow_trees(edges: Edges, growth: Growth) -> int:
     trees = len(growth.edge)
     missing = trees * (trees - 1)
     step = np.int64(0)
-    while missing > 0:
+    # Each step but the first is one at which something that has been taken ends.
+    for _ in range(missing + 2):
+        if missing == 0:
+            break
         # The next step at which anything can change; those in between are skipped.
         following = NEVER
         for edge in range(len(edges.begin)):
@@ -285,6 +298,8 @@ def grow_trees(edges: Edges, growth: Growth) -> int:
         if following == NEVER:
             break
         step = following
+    else:
+        raise InternalError("trees take more steps than they have members to reach")
     return missing
 
 

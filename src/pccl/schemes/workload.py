@@ -13,7 +13,7 @@ import numpy as np
 
 from pccl._arrays import Indices, Ints, offsets_by_owner
 from pccl.collective import Collective, Conditions
-from pccl.errors import InfeasibleError, PcclError
+from pccl.errors import InfeasibleError, InternalError, PcclError
 from pccl.network import LONGEST, NEVER, network, unloaded_times
 from pccl.topology import Topology
 from pccl.topology.core import transmission_time
@@ -142,7 +142,9 @@ def follow(topology: Topology, towards: Ints, row: Ints, src: Ints, dst: Ints) -
     going = np.flatnonzero(src != dst)
     owners = [going[:0]]
     links = [going[:0]]
-    while len(going):
+    for _ in range(topology.num_devices):
+        if not len(going):
+            break
         link = towards[row[going], at[going]]
         if np.any(link < 0):
             pair = going[np.argmax(link < 0)]
@@ -154,6 +156,8 @@ def follow(topology: Topology, towards: Ints, row: Ints, src: Ints, dst: Ints) -
         links.append(link)
         at[going] = topology.dst[link]
         going = going[at[going] != dst[going]]
+    if len(going):
+        raise InternalError("a path of next links does not come to its destination")
     owner = np.concatenate(owners)
     by_owner = np.argsort(owner, kind="stable")
     return Paths(offsets_by_owner(owner, len(src)), np.concatenate(links)[by_owner])

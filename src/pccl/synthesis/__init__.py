@@ -13,6 +13,7 @@ problem      what every method starts from
 roots        where sums are collected
 jobs         from conditions to jobs, reductions mirrored
 orders       in which order chunks are placed
+calls        kernels that come back before they are done
 schedule     the one table of routed and timed transfers
 methods/     ways to find a schedule
 improve/     ways to make one better

@@ -18,6 +18,7 @@ from pccl.algorithm.timing import move_up
 from pccl.bounds import Bound
 from pccl.collective import Conditions
 from pccl.network import Network, Ten
+from pccl.synthesis.calls import Calls
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.problem import Problem
 from pccl.synthesis.schedule_kernels import Moves, last_arrival, number_slots, replay
@@ -218,8 +219,10 @@ class Schedule:
         ready = np.zeros(self.num_slots, np.int64)
         ten = Ten.empty(self.problem.topology, self.net)
         done = 0
+        calls = Calls("timing transfers anew")
         while done < len(order):
             done = replay(self.net, ten.lanes, moves, order, start, ready, done)
+            calls.came_to(done)
             if done < len(order):
                 ten.grow_lanes()
         return start, ready, ten

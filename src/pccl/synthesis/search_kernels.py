@@ -17,6 +17,7 @@ import numpy as np
 from pccl._arrays import Column, Floats, Indices, Ints
 from pccl._heap_kernels import INDEX, pop, push
 from pccl._kernels import inlined, kernel
+from pccl.errors import InternalError
 from pccl.network.calendar_kernels import Lanes, Stores, first_gap, free_from, full, occupy
 from pccl.network.graph_kernels import NEVER, NO_ARC, Network
 
@@ -133,12 +134,13 @@ def earliest_start(world: World, arc: int, time: int, size: int) -> tuple[int, i
     time = max(time, work.not_before[receiver] - latency)
     # Lane and buffer push the start back in turn, until they agree on a moment; neither moves it
     # forward.
-    while True:
+    for _ in range(stores.count[store] + 1):
         start, slot = first_gap(lanes, net.lane[arc], time, hold)
         free = free_from(stores, store, start + latency, start + latency + duration)
         if free == start + latency:
             return start, slot
         time = free - latency
+    raise InternalError("a link waits for a buffer more often than that can be full")
 
 
 @kernel
@@ -207,6 +209,9 @@ def search(world: World, job: int, ident: int) -> int:
     if wanted[source] == ident:
         missing -= 1
     while missing > 0:
+        # Every device is closed once, with a look at each of its arcs.
+        if relaxed > len(dst):
+            raise InternalError("a search looks at arcs of devices that it is done with")
         time = label[device, ARRIVAL]
         last = first_arc[device + 1]
         # On minimal routes, only what is nearer to the destination than this device; else, whatever
@@ -285,6 +290,8 @@ def keep_useful(world: World, job: int, ident: int) -> int:
     for i in range(jobs.first[job], jobs.first[job + 1]):
         device = jobs.destination[i]
         while work.in_tree[device] != ident:
+            if size == len(work.tree):
+                raise InternalError("a way that was found does not begin at its source")
             work.in_tree[device] = ident
             work.tree[size] = work.label[device, ARC]
             size += 1

@@ -72,7 +72,8 @@ def _together(moves: Ints, move: Ints) -> Ints | None:
         one = new.pop(0)
         if one.tobytes() in found:
             continue
-        if np.any(one == np.arange(len(one))):
+        # Of more moves than NPUs, two take one of them to the same place: one and back by the other leaves it there.
+        if np.any(one == np.arange(len(one))) or len(found) == len(one):
             return None
         found[one.tobytes()] = one
         new += [other[one] for other in [*moves, move]]

@@ -9,6 +9,7 @@ import numpy as np
 from pccl._arrays import Ints
 from pccl._heap_kernels import pop, pop_key, push, push_key
 from pccl._kernels import inlined, kernel
+from pccl.errors import InternalError
 from pccl.network.graph_kernels import Network
 from pccl.synthesis.schedule_kernels import Moves
 
@@ -51,7 +52,7 @@ def serve_by_rank(
         if waiting.missing[slot] == 0:
             touched, sequence = release(net, moves, waiting, rank, queues, slot, touched, sequence)
     time = np.int64(0)
-    while True:
+    for _ in range(2 * count + 1):
         for k in range(touched):
             lane = queues.touched[k]
             # A lane may be noted more than once; after the first time it is busy.
@@ -83,6 +84,7 @@ def serve_by_rank(
                 touched, sequence = release(
                     net, moves, waiting, rank, queues, slot, touched, sequence
                 )
+    raise InternalError("transfers arrive or free their links more than once")
 
 
 @inlined

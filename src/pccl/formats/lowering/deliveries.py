@@ -16,7 +16,7 @@ from pccl._arrays import Bools, Column, Ints, offsets_by_owner, offsets_of, take
 from pccl.algorithm import Algorithm
 from pccl.algorithm.kernels import Moves
 from pccl.algorithm.timing import find_inputs
-from pccl.errors import PcclError
+from pccl.errors import InternalError, PcclError
 from pccl.formats.lowering import kernels
 from pccl.formats.lowering.kernels import Arrivals, Decisions, Holdings, Sources
 from pccl.topology.parts import SWITCH
@@ -154,11 +154,15 @@ def feeds(algorithm: Algorithm) -> tuple[Ints, Ints]:
     before = inputs.newest
     pairs = [np.zeros((2, 0), np.int64)]
     # A sum consists of everything that was added since the last copy: step back through it.
-    while len(after):
+    for _ in range(len(adds) + 1):
+        if not len(after):
+            break
         after = after[before >= 0]
         before = before[before >= 0]
         pairs.append(np.stack([before, after]))
         before = np.where(adds[before], inputs.previous[before], -1)
+    else:
+        raise InternalError("the inputs of a transfer are a list without an end")
     both = np.concatenate(pairs, axis=1)
     return both[0], both[1]
 
@@ -187,6 +191,8 @@ def _paths(algorithm: Algorithm, last: Ints) -> Column:
     paths = last[:, None]
     # Lengthen all paths that begin at a switch by one transfer, until none is left.
     while np.any(inner := from_switch[paths[:, 0]]):
+        if paths.shape[1] > len(t):
+            raise InternalError("a path through switches is longer than all transfers together")
         grown = np.flatnonzero(inner)
         done = np.flatnonzero(~inner)
         taken, head = take_rows(offsets, fed_by, paths[grown, 0])

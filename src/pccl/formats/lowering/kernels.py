@@ -251,19 +251,19 @@ def order_events(missing: Ints, offsets: Ints, followers: Ints, heap: Ints, orde
     for event in range(len(missing)):
         if missing[event] == 0:
             size = push_key(heap, heap, size, event, event)
-    done = 0
-    # The event with the least number of those that wait for nothing.
-    while size > 0:
+    for done in range(len(missing)):
+        if size == 0:
+            return done
+        # The event with the least number of those that wait for nothing.
         event = heap[0]
         size = pop_key(heap, heap, size)
         order[done] = event
-        done += 1
         for k in range(offsets[event], offsets[event + 1]):
             follower = followers[k]
             missing[follower] -= 1
             if missing[follower] == 0:
                 size = push_key(heap, heap, size, follower, follower)
-    return done
+    return len(missing)
 
 
 @kernel

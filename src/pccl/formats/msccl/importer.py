@@ -18,7 +18,7 @@ import numpy as np
 from pccl._arrays import Column
 from pccl.algorithm import Algorithm, Provenance, verify
 from pccl.collective import Collective
-from pccl.errors import FormatError, TopologyError, VerificationError
+from pccl.errors import FormatError, InternalError, TopologyError, VerificationError
 from pccl.formats.machine import BY_NAME, Kind, Line, Memory, Problem
 from pccl.formats.msccl.execution import SENDER, Execution, connect
 from pccl.formats.msccl.file import Step, XmlAlgorithm, read
@@ -347,12 +347,16 @@ class _Schedule:
         first, out = self.topology.out_links
         way = []
         device = src
-        while device != dst:
+        for _ in range(self.topology.num_devices):
+            if device == dst:
+                break
             links = out[first[device] : first[device + 1]]
             ahead = self.topology.dst[links]
             on_way = self.price[links] + self.distance[ahead, dst] == self.distance[device, dst]
             # Any device that is as near as can be will do; the first is as good as others.
             device = int(ahead[on_way][0])
             way.append(links[ahead == device].tolist())
+        else:
+            raise InternalError(f"a shortest way from NPU {src} does not end at NPU {dst}")
         self.ways[src, dst] = way
         return way

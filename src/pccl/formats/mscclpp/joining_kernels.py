@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pccl._arrays import Bools, Ints
 from pccl._heap_kernels import pop_key, push_key
 from pccl._kernels import inlined, kernel
+from pccl.errors import InternalError
 
 NONE = -1
 # Operations that two runs save as one: a sender synchronizes and signals once, and a receiver waits once. Whoever has
@@ -116,7 +117,12 @@ def join(waits: Waits, runs: Runs, room: Room, scratch: Scratch, most: int) -> N
         if runs.next[run] != NONE:
             heap = push_key(scratch.keys, scratch.items, heap, loss(runs, run), run)
     stamp = 0
+    vain = 0
     while heap:
+        # Until two runs are joined, each can get worse, and be dismissed, only once.
+        vain += 1
+        if vain > 2 * len(runs.of):
+            raise InternalError("no two runs of messages are joined, and none is dismissed")
         known, run = scratch.keys[0], scratch.items[0]
         heap = pop_key(scratch.keys, scratch.items, heap)
         other = runs.next[run]
@@ -137,6 +143,7 @@ def join(waits: Waits, runs: Runs, room: Room, scratch: Scratch, most: int) -> N
             waits, runs, scratch, other, run, stamp
         ):
             continue
+        vain = 0
         room.load[src] -= sends
         room.load[dst] -= receipts
         unite(runs, run, other)
@@ -189,7 +196,7 @@ def unite(runs: Runs, run: int, other: int) -> None:
     runs.last[run] = runs.last[other]
     runs.next[run] = runs.next[other]
     message = other
-    while message != NONE:
+    for _ in range(runs.size[other]):
         runs.of[message] = run
         message = runs.link[message]
 
@@ -199,7 +206,7 @@ def hurry(waits: Waits, runs: Runs, run: int) -> None:
     """What a run waits for is needed when it leaves, which for its later messages is earlier than planned."""
     count = len(runs.of)
     message = run
-    while message != NONE:
+    for _ in range(runs.size[run]):
         for k in range(waits.first_before[message], waits.first_before[message + 1]):
             event = waits.before[k]
             if event >= count:
@@ -216,7 +223,10 @@ def delay(waits: Waits, runs: Runs, scratch: Scratch, run: int) -> None:
     size = leave_later(runs, late, 0, run, runs.leave[run])
     if runs.tells[run]:
         size = push_event(late, size, runs.land[run], count + run)
-    while size:
+    # Events that wait for each other in a circle would get later without end.
+    for _ in range(len(late.waiting) ** 2):
+        if not size:
+            break
         event = late.items[0]
         size = pop_key(late.keys, late.items, size)
         late.waiting[event] = False
@@ -224,7 +234,7 @@ def delay(waits: Waits, runs: Runs, scratch: Scratch, run: int) -> None:
         here = event - count if received else event
         done = runs.land[here] if received else runs.leave[here]
         message = here
-        while message != NONE:
+        for _ in range(runs.size[here]):
             part = message + count if received else message
             for k in range(waits.first_after[part], waits.first_after[part + 1]):
                 then = waits.after[k]
@@ -236,6 +246,8 @@ def delay(waits: Waits, runs: Runs, scratch: Scratch, run: int) -> None:
                     if done > runs.leave[follower]:
                         size = leave_later(runs, late, size, follower, done)
             message = runs.link[message]
+    if size:
+        raise InternalError("messages that wait for each other get later without end")
 
 
 @inlined
@@ -286,13 +298,15 @@ def leads_to(
     scratch.stack[0], scratch.stack[1] = run, count + run
     scratch.mark[run], scratch.mark[count + run] = stamp, stamp
     size = 2
-    while size:
+    for _ in range(len(scratch.mark)):
+        if size == 0:
+            break
         size -= 1
         node = scratch.stack[size]
         received = node >= count
         here = node - count if received else node
         message = here
-        while message != NONE:
+        for _ in range(runs.size[here]):
             event = message + count if received else message
             for k in range(waits.first_after[event], waits.first_after[event + 1]):
                 then = waits.after[k]
@@ -313,4 +327,6 @@ def leads_to(
             scratch.mark[entry] = stamp
             scratch.stack[size] = entry
             size += 1
+    if size > 0:
+        raise InternalError("a run of messages is looked at more than once for what it leads to")
     return False

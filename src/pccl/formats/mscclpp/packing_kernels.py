@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pccl._arrays import Ints
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 
 
 @kernel
@@ -21,7 +22,9 @@ def fill_streams(
     for i in range(len(pair)):
         p, before, stream = pair[i], -1, oldest[pair[i]]
         # The first that has room at both ends, and whose last batch arrives earlier than this one.
-        while stream >= 0:
+        for _ in range(count + 1):
+            if stream < 0:
+                break
             fits = (
                 costs[stream, 0] + sending[i] <= room[i]
                 and costs[stream, 1] + receiving[i] <= room[i]
@@ -29,6 +32,8 @@ def fill_streams(
             if fits and last[stream] < arrival[i]:
                 break
             before, stream = stream, younger[stream]
+        else:
+            raise InternalError("the open streams of two ranks are a list without an end")
         # A new stream is the youngest of its pair.
         if stream < 0:
             stream = count

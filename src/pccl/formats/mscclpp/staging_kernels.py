@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pccl._arrays import Bools, Ints
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 
 
 class Order(NamedTuple):
@@ -59,7 +60,9 @@ def knows(order: Order, marks: Marks, in_time: Bools, message: int, stamp: int) 
     marks.stack[0] = message
     size = 1
     # Back from the send, to whatever it is ordered after; nothing older than all of them is of interest.
-    while size > 0 and missing > 0:
+    for _ in range(len(marks.seen) + 1):
+        if size == 0 or missing == 0:
+            break
         size -= 1
         event = marks.stack[size]
         if marks.sought[event] == stamp:
@@ -74,6 +77,8 @@ def knows(order: Order, marks: Marks, in_time: Bools, message: int, stamp: int) 
                 end = begin
         for k in range(begin, end):
             size = see(order, marks, order.before[k], oldest, stamp, size)
+    else:
+        raise InternalError("an event is looked at more than once for what comes before it")
     return missing == 0
 
 

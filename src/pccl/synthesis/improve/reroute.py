@@ -10,6 +10,7 @@ import numpy as np
 
 from pccl._arrays import Bits, Ints, sorted_order
 from pccl.network import Ten, arc_of_link
+from pccl.synthesis.calls import Calls
 from pccl.synthesis.improve.base import Aim, Improvement
 from pccl.synthesis.improve.reroute_kernels import Tries, reroute
 from pccl.synthesis.jobs import Jobs
@@ -160,10 +161,12 @@ class _View:
         moves = self.moves._replace(sender=np.arange(count), receiver=nobody)
         ready = np.append(self.start, 0)
         done = 0
+        calls = Calls("taking transfers out of the network")
         while done < count:
             done = replay(
                 self.jobs.net, ten.lanes, moves, order, np.empty(count, np.int64), ready, done
             )
+            calls.came_to(done)
             if done < count:
                 ten.grow_lanes()
         return ten
@@ -220,6 +223,7 @@ def _one_round(
     work = work_for(jobs.net)
     guide = no_guide(jobs.net)
     status = LANE_FULL
+    calls = Calls("re-routing")
     while status == LANE_FULL:
         left = ROUND - int(work.search[1])
         status = reroute(
@@ -229,6 +233,7 @@ def _one_round(
             target,
             left,
         )
+        calls.came_to(int(work.search[1]))
         if status == LANE_FULL:
             ten.grow_lanes()
     return routes, int(work.search[1])

@@ -13,6 +13,7 @@ import numpy as np
 from pccl._array_kernels import draw
 from pccl._arrays import Bits, Ints
 from pccl._kernels import inlined, kernel
+from pccl.errors import InternalError
 from pccl.network.calendar_kernels import Lanes, first_gap, give_back, occupy
 from pccl.synthesis.methods.branch_kernels import grow_by_branches
 from pccl.synthesis.methods.guided_kernels import Guide
@@ -55,7 +56,7 @@ def reroute(world: World, guide: Guide, tries: Tries, target: int, budget: int) 
     work = world.work
     routes = world.routes
     limit = work.search[1] + budget
-    while True:
+    for _ in range(max(budget, 0) // SEARCH + 2):
         if routes.count[0] + len(tries.job) * len(work.state) > len(routes.arc):
             return OUTPUT_FULL
         if crowded(lanes, len(tries.job)):
@@ -77,12 +78,13 @@ def reroute(world: World, guide: Guide, tries: Tries, target: int, budget: int) 
         holding = np.int64(0)
         status = DONE
         # Once they are later than before, the rest need not be searched for.
-        while status == DONE and found < number and lateness <= before:
+        while found < number and lateness <= before:
             status, hold = find(world, guide, tries, found)
-            if status == DONE:
-                lateness += max(tries.arrival[found] - target, 0)
-                holding += hold
-                found += 1
+            if status != DONE:
+                break
+            lateness += max(tries.arrival[found] - target, 0)
+            holding += hold
+            found += 1
         if found == number and (lateness < before or (lateness == before and holding <= held)):
             keep(routes, tries, number)
         else:
@@ -93,6 +95,7 @@ def reroute(world: World, guide: Guide, tries: Tries, target: int, budget: int) 
             tries.random[0] = random
             work.search[1] = looked
             return status
+    raise InternalError("re-routing tries more often than its budget affords")
 
 
 @kernel

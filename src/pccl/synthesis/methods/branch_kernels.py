@@ -11,6 +11,7 @@ import numpy as np
 
 from pccl._heap_kernels import pop_key, push_key
 from pccl._kernels import inlined, kernel
+from pccl.errors import InternalError
 from pccl.network.calendar_kernels import first_gap, stay
 from pccl.network.graph_kernels import NO_ARC
 from pccl.synthesis.methods.guided_kernels import Guide, raise_prices, without_stale
@@ -47,7 +48,9 @@ def grow_by_branches(world: World, guide: Guide, job: int) -> int:
     size = world.jobs.size[job]
     if growing[0] == 0:
         plant(world, guide, job)
-    while growing[2] > 0:
+    for _ in range(growing[2]):
+        if growing[2] == 0:
+            break
         looked = work.search[1]
         width = find_branch(world, guide, job)
         if width < 0:
@@ -67,6 +70,8 @@ def grow_by_branches(world: World, guide: Guide, job: int) -> int:
         if guide.on:
             raise_prices(world, guide, size, width)
         join_members(world, guide, width)
+    if growing[2] > 0:
+        raise InternalError("a branch of a tree reaches nothing that was missing")
     growing[0] = 0
     return DONE
 
@@ -130,15 +135,15 @@ def find_branch(world: World, guide: Guide, job: int) -> int:
     size = world.jobs.size[job]
     if net.limited:
         work.not_before[:] = 0
-    tries = 0
-    while True:
+    # Each try gets past a time when some buffer is full.
+    for tries in range(world.stores.moment.size + 1):
         device = nearest(world, guide, job)
         if device < 0:
             return -1
         width = way_to(world, device, size)
         if not net.limited or respect_limits(world, job, width, tries, True):
             return width
-        tries += 1
+    raise InternalError("a branch is sought more often than buffers can be full")
 
 
 @kernel
@@ -164,7 +169,10 @@ def nearest(world: World, guide: Guide, job: int) -> int:
     for m in range(waiting):
         guide.key[m] = work.member_key[m]
         guide.entry[m] = work.member[m]
-    while waiting > 0:
+    # What has led on does so again only where something nearer is found.
+    for _ in range((len(state) + 1) * (len(net.dst) + len(state))):
+        if waiting == 0:
+            break
         key = guide.key[0]
         device = guide.entry[0]
         waiting = pop_key(guide.key, guide.entry, waiting)
@@ -204,6 +212,8 @@ def nearest(world: World, guide: Guide, job: int) -> int:
                 score[successor] = total
                 set_label(label, successor, arrival, start, arc, slot)
                 waiting = push_key(guide.key, guide.entry, waiting, total, successor)
+    else:
+        raise InternalError("a branch is sought over every link for every device")
     return -1
 
 
@@ -214,6 +224,8 @@ def way_to(world: World, device: int, size: int) -> int:
     work = world.work
     width = np.int64(0)
     while work.label[device, ARC] != NO_ARC:
+        if width == len(work.tree):
+            raise InternalError("a branch does not begin in its tree")
         work.tree[width] = work.label[device, ARC]
         device = net.src[work.tree[width]]
         width += 1

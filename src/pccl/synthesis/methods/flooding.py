@@ -11,11 +11,13 @@ import numpy as np
 
 from pccl._arrays import Ints, offsets_by_owner, stable_order, take_rows
 from pccl.network import NEVER, Network, Ten
+from pccl.synthesis.calls import Calls
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.methods.base import Method, Orders, Placed, find_in_phases
 from pccl.synthesis.methods.flooding_kernels import (
     COUNT,
     LOOKED,
+    TIME,
     Flood,
     flood,
     flood_ways,
@@ -166,11 +168,13 @@ def _spread(
     ten = Ten.empty(jobs.topology, net)
     done = 0
     status = PAUSED
+    calls = Calls("flooding")
     while status != DONE:
         if ways is None:
             status = flood(net, state, SLICE)
         else:
             status = flood_ways(net, ways, ten.lanes, state, SLICE)
+        calls.came_to(int(state.now[COUNT]), int(state.now[TIME]))
         share = int(state.now[COUNT]) / max(len(jobs.destination), 1)
         reached = min(int(share * len(jobs)), len(jobs))
         progress(reached - done)

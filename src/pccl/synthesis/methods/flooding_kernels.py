@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.cpython.unsafe.numbers import trailing_zeros
 
+from pccl._array_kernels import trailing_zeros
 from pccl._arrays import Bits, Bools, Indices, Ints
 from pccl._heap_kernels import pop, push
 from pccl._kernels import inlined, kernel
-from pccl.network.calendar_kernels import Lanes, first_gap, full, occupy
+from pccl.errors import InternalError
+from pccl.network.calendar_kernels import Lanes, first_gap, full, occupy, room_of
 from pccl.network.graph_kernels import Network
 from pccl.synthesis.methods.ways_kernels import Ways
 from pccl.synthesis.search_kernels import DONE, LANE_FULL, OUTPUT_FULL, PAUSED
@@ -53,7 +54,10 @@ class Flood(NamedTuple):
 def flood(net: Network, state: Flood, budget: int) -> int:
     """Go on for so many transfers; returns why it stopped."""
     limit = state.now[COUNT] + budget
-    while True:
+    # Where nothing is sent, nothing new will happen.
+    vain = 0
+    while vain <= len(state.heap):
+        count = state.now[COUNT]
         if not serve_touched(net, state):
             return OUTPUT_FULL
         if state.now[EVENTS] == 0:
@@ -61,13 +65,19 @@ def flood(net: Network, state: Flood, budget: int) -> int:
         if state.now[COUNT] > limit:
             return PAUSED
         go_on(net.first, net.dst, state)
+        vain = vain + 1 if state.now[COUNT] == count else 0
+    raise InternalError("flooding waits for more than can happen before a chunk is sent")
 
 
 @kernel
 def flood_ways(net: Network, ways: Ways, lanes: Lanes, state: Flood, budget: int) -> int:
     """Go on for so many messages; returns why it stopped."""
     limit = state.now[COUNT] + budget
-    while True:
+    # Where nothing is sent, calendars stay as they are: for each size, a way waits once for each time that is taken.
+    most_waits = len(state.heap) + len(ways.arc) * room_of(lanes) * len(net.hold)
+    vain = 0
+    while vain <= most_waits:
+        count = state.now[COUNT]
         status = serve_touched_ways(net, ways, lanes, state)
         if status != DONE:
             return status
@@ -76,6 +86,8 @@ def flood_ways(net: Network, ways: Ways, lanes: Lanes, state: Flood, budget: int
         if state.now[COUNT] > limit:
             return PAUSED
         go_on(ways.first, ways.dst, state)
+        vain = vain + 1 if state.now[COUNT] == count else 0
+    raise InternalError("flooding waits for more than can happen before a chunk is sent")
 
 
 @kernel
@@ -86,7 +98,9 @@ def go_on(first: Ints, dst: Indices, state: Flood) -> None:
     state.now[TIME] = time
     state.now[TOUCHED] = 0
     # All of this moment before any link chooses: one that becomes free may take what arrives just now.
-    while state.now[EVENTS] > 0 and state.heap[0, 0] == time:
+    for _ in range(state.now[EVENTS]):
+        if state.heap[0, 0] != time:
+            break
         last = pop(state.heap, state.now[EVENTS])
         state.now[EVENTS] = last
         event = state.heap[last, 2]
@@ -204,11 +218,16 @@ def earliest_use(net: Network, ways: Ways, lanes: Lanes, way: int, size: int, ti
     """The first moment from `time` on at which a message may leave and find every link free when it gets there."""
     k = ways.begin[way]
     moment = time
+    # It goes back once, at most, for each time at which a link is taken.
+    left = (ways.begin[way + 1] - k) * room_of(lanes)
     while k < ways.begin[way + 1]:
         arc = ways.arc[k]
         kind = net.kind[arc]
         free, _ = first_gap(lanes, net.lane[arc], moment, net.hold[size, kind])
         if free > moment:
+            if left == 0:
+                raise InternalError("a way finds its links taken more often than calendars can say")
+            left -= 1
             # Once more from the beginning, later by as much as it would have had to wait here.
             time += free - moment
             moment = time

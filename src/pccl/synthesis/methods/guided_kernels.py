@@ -13,6 +13,7 @@ import numpy as np
 from pccl._arrays import Floats, Ints
 from pccl._heap_kernels import pop_key, push_key
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 from pccl.network.graph_kernels import NO_ARC
 from pccl.synthesis.search_kernels import (
     ARC,
@@ -70,7 +71,10 @@ def grow(world: World, guide: Guide, job: int, ident: int) -> int:
     if wanted[source] == ident:
         missing -= 1
     waiting = push_key(guide.key, guide.entry, np.int64(0), score[source], source)
-    while missing > 0 and waiting > 0:
+    # What has led on does so again only where something nearer is found, or once a branch has joined the tree.
+    for _ in range((len(state) + 1) * (len(net.dst) + len(state))):
+        if missing == 0 or waiting == 0:
+            break
         key = guide.key[0]
         device = guide.entry[0]
         waiting = pop_key(guide.key, guide.entry, waiting)
@@ -112,6 +116,8 @@ def grow(world: World, guide: Guide, job: int, ident: int) -> int:
                 score[successor] = total
                 set_label(label, successor, arrival, start, arc, slot)
                 waiting = push_key(guide.key, guide.entry, waiting, total, successor)
+    else:
+        raise InternalError("a tree is sought over every link for every device")
     return missing
 
 
@@ -122,6 +128,8 @@ def collect(world: World, device: int, in_tree: int) -> int:
     work = world.work
     count = np.int64(0)
     while work.state[device] != in_tree:
+        if count == len(work.tree):
+            raise InternalError("a cheapest way does not begin in its tree")
         work.tree[count] = work.label[device, ARC]
         device = net.src[work.tree[count]]
         count += 1

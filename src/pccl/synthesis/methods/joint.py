@@ -16,6 +16,7 @@ import numpy as np
 from pccl._arrays import Floats, Indices, Ints, inverse, offsets_by_owner, offsets_of, take_rows
 from pccl.errors import InternalError
 from pccl.network import Network
+from pccl.synthesis.calls import Calls
 from pccl.synthesis.methods.base import Method, Orders
 from pccl.synthesis.methods.joint_kernels import Growth, Prices, Side, Sums, Trees, plan_trees
 from pccl.synthesis.methods.messages import within_limits
@@ -86,9 +87,11 @@ class Joint(Method):
         trees = _no_trees(sums, sides)
         done = 0
         status = PAUSED
+        calls = Calls("planning trees")
         while status not in (DONE, STUCK):
             given = (net, sides, sums, lists, problem.zones.allowed, prices, growth, trees)
             done, status = plan_trees(*given, done, SLICE)
+            calls.came_to(done)
             problem.progress(done, len(order), str(self))
             if status == OUTPUT_FULL:
                 room = np.empty_like(trees.arc)

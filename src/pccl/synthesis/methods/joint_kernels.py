@@ -13,6 +13,7 @@ import numpy as np
 from pccl._arrays import Bools, Floats, Indices, Ints
 from pccl._heap_kernels import pop_key, push_key
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 from pccl.network.graph_kernels import Network
 from pccl.synthesis.methods.guided_kernels import without_stale
 from pccl.synthesis.search_kernels import DONE, OUTPUT_FULL, PAUSED, STUCK
@@ -150,7 +151,9 @@ def grow(
     waiting = np.int64(0)
     score[:] = np.inf
     members, waiting = join(growth, trees.root[chunk], 0.0, prices.urgency, members, waiting)
-    while missing > 0:
+    for _ in range(missing):
+        if missing == 0:
+            break
         device, waiting = nearest(
             net, side, allowed[sums.zone[chunk]], prices, growth, size, waiting
         )
@@ -180,6 +183,8 @@ def grow(
                 device = growth.member[i]
                 depth = growth.depth[device]
                 members, waiting = join(growth, device, depth, prices.urgency, members, waiting)
+    if missing > 0:
+        raise InternalError("a branch of a joint tree reaches nothing that was missing")
     trees.width[phase, chunk] = trees.count[0] - trees.first[phase, chunk]
     return True
 
@@ -223,7 +228,10 @@ def nearest(
     """The wanted device that is cheapest to reach from the tree, or -1; and how many wait in the heap then."""
     tree = growth.count[0]
     score = growth.score
-    while waiting > 0:
+    # What has led on does so again only where something nearer is found.
+    for _ in range((len(score) + 1) * (len(side.arc) + len(score))):
+        if waiting == 0:
+            break
         key = growth.key[0]
         device = growth.entry[0]
         waiting = pop_key(growth.key, growth.entry, waiting)
@@ -253,6 +261,8 @@ def nearest(
                 growth.depth[far] = depth
                 growth.arc[far] = arc
                 waiting = push_key(growth.key, growth.entry, waiting, total, far)
+    else:
+        raise InternalError("a branch of a joint tree is sought over every link for every device")
     return -1, waiting
 
 
@@ -262,6 +272,8 @@ def take_branch(side: Side, growth: Growth, trees: Trees, device: int) -> None:
     low = trees.count[0]
     high = low
     while growth.has[device] != growth.count[0]:
+        if high == len(trees.arc):
+            raise InternalError("a branch of a joint tree does not begin in the tree")
         arc = growth.arc[device]
         trees.arc[high] = arc
         high += 1

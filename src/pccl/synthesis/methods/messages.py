@@ -14,6 +14,7 @@ import numpy as np
 
 from pccl._arrays import Ints, offsets_of
 from pccl.network import Network, Ten, arc_of_link
+from pccl.synthesis.calls import Calls
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.methods.base import Placed, find_in_phases
 from pccl.synthesis.methods.messages_kernels import Messages, find_heads, place_in_order
@@ -95,9 +96,11 @@ def place_messages(
     work = work_for(net)
     done = 0
     status = PAUSED
+    calls = Calls("placing messages")
     while status != DONE:
         world = World(net, ten.lanes, ten.stores, columns, work, routes)
         done, status = place_in_order(world, messages, done, SLICE)
+        calls.came_to(done)
         progress(0)
         if status == LANE_FULL:
             ten.grow_lanes()

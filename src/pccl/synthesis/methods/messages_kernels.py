@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pccl._arrays import Indices, Ints
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 from pccl.network.graph_kernels import Network
 from pccl.synthesis.methods.branch_kernels import fill_stores, room_for
 from pccl.synthesis.search_kernels import (
@@ -74,9 +75,12 @@ def place_in_order(world: World, messages: Messages, begin: int, budget: int) ->
         before = messages.parent[messages.row[low]]
         ready = jobs.release[job] if before < 0 else messages.arrival[before]
         work.label[net.src[work.tree[0]], ARRIVAL] = ready
-        tries = 0
-        while not respect_limits(world, job, width, tries, False):
-            tries += 1
+        # Each try gets past a time when some buffer is full.
+        for tries in range(world.stores.moment.size + 1):
+            if respect_limits(world, job, width, tries, False):
+                break
+        else:
+            raise InternalError("a message is placed more often than buffers can be full")
         status = room_for(world, width)
         if status != DONE:
             return message, status

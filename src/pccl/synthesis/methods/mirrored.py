@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from pccl._arrays import Indices, Ints, offsets_of
+from pccl.errors import InternalError
 from pccl.network import unloaded_times
 from pccl.synthesis.methods.base import Method, Orders
 from pccl.synthesis.methods.mirrored_kernels import Grid, Growing, Room, annealed, grow
@@ -260,6 +261,8 @@ class _Mirror:
         depth = np.zeros_like(above)
         place = np.broadcast_to(np.arange(above.shape[1]), above.shape)
         while np.any(place != self.grid.root):
+            if depth.max() > above.shape[1]:
+                raise InternalError("devices are in no tree: those above them are a circle")
             depth += place != self.grid.root
             place = np.take_along_axis(above, place, axis=1)
         outwards = np.argsort(depth, axis=1, kind="stable")[:, 1:]

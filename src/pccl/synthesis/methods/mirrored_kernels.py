@@ -9,6 +9,7 @@ import numpy as np
 from pccl._array_kernels import draw
 from pccl._arrays import Bits, Bools, Ints
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 
 # One change in so many is made anywhere; the others are made to trees that are late.
 _ANYWHERE = 3
@@ -20,6 +21,8 @@ _TOGETHER = 3
 _TURNS = 10
 _CHANCES = 1 << 30
 _COLDEST = 1e-9
+# Changes that cannot be are that much rarer than tries, as one in ten is a change of turns.
+_MOST_VAIN = 1000
 
 
 class Grid(NamedTuple):
@@ -70,8 +73,8 @@ def timed(grid: Grid, trees: Growing, room: Room, end: int) -> tuple[int, int]:
     transfers = count * (devices - 1)
     head = 0
     tail = 0
-    now = 0
-    while True:
+    # After the end nothing runs backwards, and at the worst one transfer follows another.
+    for now in range(end + (transfers + 1) * (grid.travel + grid.hold)):
         while head < tail:
             item = room.sent[head]
             if trees.start[item // devices, item % devices] + grid.travel > now:
@@ -79,7 +82,7 @@ def timed(grid: Grid, trees: Growing, room: Room, end: int) -> tuple[int, int]:
             head += 1
             _arrive(grid, trees, room, item, now)
         if head == transfers:
-            break
+            return _lateness(grid, trees, room, end)
         for orbit in range(len(grid.back)):
             if room.count[orbit] == 0 or room.free[orbit] > now:
                 continue
@@ -94,8 +97,7 @@ def timed(grid: Grid, trees: Growing, room: Room, end: int) -> tuple[int, int]:
             room.free[orbit] = now + grid.hold
             room.sent[tail] = item
             tail += 1
-        now += 1
-    return _lateness(grid, trees, room, end)
+    raise InternalError("trees take longer than all of their transfers one after another")
 
 
 @kernel
@@ -121,9 +123,13 @@ def look_at(grid: Grid, trees: Growing, room: Room, tree: int) -> None:
         room.children[tree, grid.dst[trees.up[tree, device]]] += 1
         above = device
         due = trees.turn[tree]
-        while above != grid.root:
+        for _ in range(trees.up.shape[1]):
+            if above == grid.root:
+                break
             above = grid.dst[trees.up[tree, above]]
             due -= grid.travel
+        else:
+            raise InternalError("a device is in no tree: those above it are a circle")
         room.due[tree, device] = due
 
 
@@ -245,7 +251,9 @@ def annealed(
     lowest = cost
     least = together
     done = 1
-    while done < tries and least > 0:
+    for _ in range(_MOST_VAIN * tries + 1):
+        if done >= tries or least == 0:
+            break
         tree, device = _chosen(grid, trees, random)
         arc = trees.up[tree, device]
         turn = trees.turn[tree]
@@ -266,6 +274,8 @@ def annealed(
             trees.up[tree, device] = arc
             trees.turn[tree] = turn
             look_at(grid, trees, room, tree)
+    else:
+        raise InternalError("trees can hardly be changed at all")
     return least, done
 
 
@@ -323,8 +333,10 @@ def _chosen(grid: Grid, trees: Growing, random: Bits) -> tuple[int, int]:
 @kernel
 def _is_below(grid: Grid, trees: Growing, tree: int, device: int, above: int) -> bool:
     """Whether a device is in the branch that begins at another."""
-    while device != grid.root:
+    for _ in range(trees.up.shape[1]):
         if device == above:
             return True
+        if device == grid.root:
+            return False
         device = grid.dst[trees.up[tree, device]]
-    return device == above
+    raise InternalError("a device is in no tree: those above it are a circle")

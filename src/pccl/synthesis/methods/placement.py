@@ -11,6 +11,7 @@ import numpy as np
 from pccl._arrays import Floats, Ints, offsets_of
 from pccl.errors import InternalError
 from pccl.network import Network, Ten
+from pccl.synthesis.calls import Calls
 from pccl.synthesis.jobs import Jobs
 from pccl.synthesis.methods.base import Method, Orders, Placed, find_in_phases
 from pccl.synthesis.methods.guided_kernels import Guide
@@ -119,10 +120,12 @@ def place_jobs(
     work = work_for(net)
     done = 0
     status = PAUSED
+    calls = Calls("placing chunks")
     while status != DONE:
         reached, status = place(
             World(net, ten.lanes, ten.stores, columns, work, routes), guide, done, SLICE
         )
+        calls.came_to(reached, int(routes.count[0]))
         progress(reached - done)
         done = reached
         if status == OUTPUT_FULL:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 from pccl.synthesis.methods.branch_kernels import fill_stores, grow_by_branches, room_for
 from pccl.synthesis.methods.guided_kernels import Guide, grow, raise_prices
 from pccl.synthesis.search_kernels import (
@@ -67,8 +68,8 @@ def find_tree(world: World, guide: Guide, job: int) -> int:
     work = world.work
     if net.limited:
         work.not_before[:] = 0
-    tries = 0
-    while True:
+    # Each try gets past a time when some buffer is full.
+    for tries in range(world.stores.moment.size + 1):
         work.search[0] += 1
         ident = work.search[0]
         if guide.on:
@@ -82,4 +83,4 @@ def find_tree(world: World, guide: Guide, job: int) -> int:
             return width
         if respect_limits(world, job, width, tries, False):
             return width
-        tries += 1
+    raise InternalError("a tree is sought more often than buffers can be full")

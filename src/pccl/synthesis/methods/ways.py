@@ -6,6 +6,7 @@ import numpy as np
 
 from pccl._arrays import Bools, Column, offsets_by_owner, offsets_of, stable_order
 from pccl.network import Network
+from pccl.synthesis.calls import Calls
 from pccl.synthesis.methods.ways_kernels import Map, Ways, ways_from
 
 # Of equally short ways from one device to another.
@@ -46,7 +47,9 @@ def find_ways(net: Network) -> Ways:
     count = 0
     for source in np.flatnonzero(keeps).tolist():
         reached = ways_from(net, world, MOST_ALIKE, source, ways, count)
+        calls = Calls("finding ways through switches")
         while reached < 0:
+            calls.came_to(source)
             ways = _grown(ways)
             reached = ways_from(net, world, MOST_ALIKE, source, ways, count)
         widths[source] = reached - count

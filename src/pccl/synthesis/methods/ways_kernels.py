@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pccl._arrays import Bools, Indices, Ints
 from pccl._heap_kernels import pop, push
 from pccl._kernels import kernel
+from pccl.errors import InternalError
 from pccl.network.graph_kernels import NEVER, Network
 
 
@@ -69,7 +70,10 @@ def measure(net: Network, world: Map, source: int) -> None:
     far[:] = NEVER
     world.direct[:] = NEVER
     waiting = push(world.heap, 0, 0, 0, source)
-    while waiting > 0:
+    # Nothing gets nearer once it was the nearest, so every arc leads on once.
+    for _ in range(len(net.dst) + 2):
+        if waiting == 0:
+            break
         waiting = pop(world.heap, waiting)
         total = world.heap[waiting, 0]
         device = world.heap[waiting, 2]
@@ -85,6 +89,8 @@ def measure(net: Network, world: Map, source: int) -> None:
             elif there < far[receiver]:
                 far[receiver] = there
                 waiting = push(world.heap, waiting, there, 0, receiver)
+    else:
+        raise InternalError("shortest ways through switches take an arc more than once")
 
 
 @kernel
@@ -97,7 +103,9 @@ def walk(net: Network, world: Map, source: int, target: int, number: int, path: 
     digits = source + target + number
     device = target
     width = 0
-    while device != source:
+    for _ in range(len(world.far)):
+        if device == source:
+            break
         choices = 0
         for k in range(world.into_first[device], world.into_first[device + 1]):
             choices += leads(net, world, source, world.into[k])
@@ -112,6 +120,8 @@ def walk(net: Network, world: Map, source: int, target: int, number: int, path: 
                     device = net.src[arc]
                     break
                 choice -= 1
+    else:
+        raise InternalError("a way through switches does not come to its beginning")
     for i in range(width // 2):  # found from its end
         path[i], path[width - 1 - i] = path[width - 1 - i], path[i]
     return width
