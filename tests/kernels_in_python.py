@@ -15,6 +15,7 @@ import numpy as np
 import pccl
 from pccl._checked import CALLED, KERNELS
 from pccl.bounds import rising
+from pccl.bounds.patience import Patience
 from pccl.formats.lowering import lower
 from pccl.formats.mscclpp.batches import single
 from pccl.formats.mscclpp.joining import Joining
@@ -114,7 +115,7 @@ def what_is_rare() -> None:
     rising.RELAXATIONS = 1
     square = parse_topology("mesh:2x2")
     demand = np.ones((4, 4)) - np.eye(4)
-    rising.by_rising(square, demand, np.ones(8), np.ones(8))
+    rising.by_rising(square, demand, np.ones(8), np.ones(8), Patience())
     # One of two prices that a device has had, as a heap that runs full would find them.
     heap = np.array([1.0, 2.0]), np.array([3, 3])
     guided_kernels.without_stale(*heap, np.full(4, 1.0), 2)
