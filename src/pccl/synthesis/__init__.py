@@ -8,6 +8,7 @@ known        schemes that others run, where they are faster
 search       phases over a budget and the best so far
 incumbent    the best so far, and the log
 budget       how much to try, and what is left of it
+clock        the time and the work that all searches of a call may take together
 chunking     into how many chunks
 problem      what every method starts from
 roots        where sums are collected

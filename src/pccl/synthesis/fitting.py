@@ -421,7 +421,7 @@ class Fitting:
         """The best that a search finds with so many chunks, and with a share of the effort."""
         search = self._search(topology, cut(self.collectives, pieces))
         effort = search.budget.effort
-        search.budget.effort = replace(effort, work=int(share * effort.work))
+        search.budget.effort = replace(effort, work=max(1, int(share * effort.work)))
         found = self._run(search, opening)
         if self.interrupted:
             # There is a plan that is better known.
