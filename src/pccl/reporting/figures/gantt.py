@@ -141,7 +141,10 @@ def critical_transfers(algorithm: Algorithm) -> Ints:
     free = t.start + t.hold
     row = int(np.argmax(t.arrival))
     path = [row]
-    while t.start[row] > 0:
+    # Each began before the one that it makes wait.
+    for _ in range(len(t)):
+        if t.start[row] == 0:
+            break
         # What brought the chunk to the sender, or else what held the link until then.
         brought = (t.chunk == t.chunk[row]) & (t.dst == t.src[row])
         blocked = t.link == t.link[row]
