@@ -393,3 +393,12 @@ def test_what_is_no_cover_proves_nothing(certificate):
     bound = pccl.Bound("cover", Picoseconds(1), certificate)
     with pytest.raises(pccl.VerificationError, match="no valid certificate"):
         check(bound, ring, compile_conditions(ring, [collective]))
+
+
+@pytest.mark.parametrize("kind", [pccl.Reduce, pccl.AllReduce, pccl.ReduceScatter, pccl.AllToAll])
+@pytest.mark.parametrize("quick", [True, False])
+def test_one_that_is_alone_takes_no_time(kind, quick):
+    """What is left of a damaged network may be a single NPU without a link."""
+    alone = pccl.topology.ring(2).without(devices=[1])
+    assert pccl.lower_bound(alone, kind("64KiB"), quick=quick).value == 0
+    assert pccl.synthesize(alone, kind("64KiB")).duration == 0

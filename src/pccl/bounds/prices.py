@@ -36,6 +36,8 @@ def find(case: Case) -> Iterator[tuple[Certificate, bool]]:
 
     The links that leave the narrowest cut are a start.
     """
+    if not case.topology.num_links:  # a single NPU has nothing to pay for
+        return
     several = any(case.several_ends())
     if case.quick:
         # Cuts alone know little about sums that all need.
