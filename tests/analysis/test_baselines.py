@@ -547,3 +547,12 @@ def test_baselines_say_what_they_support():
     needs = {entry.name: entry.needs for entry in pccl.baselines()}
     assert needs["ring"] == ""
     assert "dimensions" in needs["hierarchical"]
+
+
+def test_sums_that_are_exchanged_amid_others_arrive_in_a_right_order():
+    """The second exchanges sums: alone it has the links for itself, beside others one came in too early."""
+    cube = pccl.topology.parse_topology("hypercube:5@12.5GB/s,500ns").edited({"npu13.gap": "200ns"})
+    sizes = ("66856379B", "119B", "32B")
+    beside = [pccl.AllReduce(size, chunks=1, whole=size == "119B") for size in sizes]
+    (confined,) = (one for one in pccl.baselines() if one.name == "confined")
+    pccl.verify(confined.run(cube, beside))

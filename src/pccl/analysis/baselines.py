@@ -6,15 +6,16 @@ They are the schemes as they are, and our own synthesis for each group alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from pccl.algorithm import Algorithm, Provenance
+from pccl.algorithm import Algorithm, Provenance, verify
 from pccl.analysis.simulator import simulate
 from pccl.collective import COLLECTIVES, Collective
-from pccl.errors import FormatError, PcclError
+from pccl.errors import FormatError, PcclError, VerificationError
 from pccl.schemes import SCHEMES, Scheme, UnsupportedError
 from pccl.schemes.nccl_graph import graph_schemes
 from pccl.schemes.registry import COPIES, ROOTED, SHARED, check_support, side_by_side
@@ -272,4 +273,12 @@ def _confined(topology: Topology, collectives: Sequence[Collective]) -> Algorith
     *joined, follows = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     algorithm = Algorithm.build(topology, collectives, *joined, follows=follows)
     # One alone contends with nobody, and goes as planned.
-    return algorithm if len(plans) == 1 else simulate(algorithm, "fifo").to_algorithm()
+    if len(plans) == 1:
+        return algorithm
+    # What exchanges partial sums may be held up by others in such a way that no order of arrival is right.
+    for discipline in ("fifo", "planned"):
+        played = simulate(algorithm, discipline).to_algorithm()
+        with suppress(VerificationError):
+            verify(played)
+            return played
+    raise UnsupportedError("finds no order in which no sum comes in too early", "confined")
